@@ -73,7 +73,7 @@ charts: $(STAMP)
 
 labs: $(STAMP)
 	@echo "Making the students' notebooks"
-	@$(BIN)/python -m solutions.grading.labs
+	@$(BIN)/python -m solutions.grading.labs write
 
 step: $(STAMP)
 	@echo "Laying out a step"
@@ -81,7 +81,11 @@ step: $(STAMP)
 
 release: $(STAMP)
 	@echo "Packing what students get"
-	@$(BIN)/python -m solutions.grading.release $(if $(STRICT),--strict)
+	@$(BIN)/python -m solutions.grading.labs pack $(if $(STRICT),--strict)
+
+gradescope: $(STAMP)
+	@echo "Packing Gradescope's autograder of a step"
+	@$(BIN)/python -m solutions.grading.gradescope pack $(STEP)
 
 submissions: $(STAMP)
 	@echo "The bank of submissions: none accepted that is wrong, none rejected that is right"
@@ -138,7 +142,7 @@ check: $(STAMP)
 	@echo "Lint"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
-	@$(BIN)/python -m solutions.grading.executed
+	@$(BIN)/python -m solutions.grading.labs check
 	@echo "Unit tests"
 	@$(UNIT_TESTS) -m "not slow"
 

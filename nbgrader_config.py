@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from helpers.tools.term import TERM
 from solutions.grading.layout import StepFolders, exchange_folder, scripts_on_path
-from solutions.grading.untrusted.pages import guard_formgrader
-from solutions.grading.untrusted.sanitise import FILTERS
+from solutions.grading.untrusted.pages import FILTERS, guard_formgrader
 from solutions.grading.untrusted.timestamps import guard_timestamps
 
 c = get_config()  # noqa: F821 - given by the loader of configuration files
@@ -46,7 +46,7 @@ c.Execute.iopub_timeout = 30
 # What a submission holds is bounded before it is read, and cleaned before a page shows it.
 c.Autograde.exporter_class = "solutions.grading.untrusted.limits.BoundedExporter"
 c.HTMLExporter.filters = FILTERS
-c.HTMLExporter.preprocessors = ["solutions.grading.untrusted.sanitise.SafeNotebook"]
+c.HTMLExporter.preprocessors = ["solutions.grading.untrusted.sanitise.safe_notebook"]
 c.HTMLExporter.sanitize_html = True
 
 c.Autograde.sanitize_preprocessors = [
@@ -62,20 +62,19 @@ c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.IgnorePattern",
     "nbconvert.preprocessors.ClearMetadataPreprocessor",
     "nbgrader.preprocessors.LimitOutput",
-    "solutions.grading.saving.SaveGrades",
+    "solutions.grading.gradebook.SaveGrades",
     "nbgrader.preprocessors.AssignLatePenalties",
     "nbgrader.preprocessors.CheckCellMetadata",
-    "solutions.grading.untrusted.sanitise.SafeNotebook",
-    "solutions.grading.marking.MarkingGuide",
+    "solutions.grading.untrusted.sanitise.safe_notebook",
+    "solutions.grading.feedback.marking_guide",
 ]
+
+if TERM.late.percent_per_day:
+    c.AssignLatePenalties.plugin_class = "solutions.grading.late.PerDay"
 
 c.GenerateFeedback.exporter_class = "solutions.grading.feedback.FeedbackExporter"
 c.GenerateFeedback.preprocessors = [
     "nbgrader.preprocessors.GetGrades",
-    "solutions.grading.feedback.FeedbackSummary",
+    "solutions.grading.feedback.feedback_summary",
     "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
 ]
-
-# `downloaded/<step>/archive/` holds what a learning platform gave; students.csv says whose is whose.
-c.ZipCollectApp.collector_plugin = "solutions.grading.collector.StudentCollector"
-c.ZipCollectApp.extractor_plugin = "solutions.grading.archives.NotebookExtractor"

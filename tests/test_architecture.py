@@ -30,7 +30,7 @@ CORE += ("timing", "quality", "profiling")
 
 FLOORS = {
     "helpers": ("__init__", "tools", "engine", "course", "data", "toys", "checks"),
-    "helpers.tools": ("__init__", "cells", "files", "signals", "outputs"),
+    "helpers.tools": ("__init__", "cells", "files", "signals", "outputs", "term"),
     "helpers.engine": (
         *("__init__", "timings", "memory", "gpu_packages", "cuda_python", "backend", "cuda_graphs", "layers"),
         *("fused_layers", "layer_groups", "arithmetic", "peaks", "given"),

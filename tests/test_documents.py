@@ -12,9 +12,9 @@ import pytest
 
 from helpers.course.settings import BATCHES, NAMES
 from helpers.course.steps import ARTIFACTS, BY_NAME, CELLS, CRITERIA, GRADED, NOTEBOOKS, OPTIONAL, STEPS
+from solutions.grading.addresses import BUNDLE
+from solutions.grading.labs import PAGES, make_release, with_tables
 from solutions.grading.layout import ROOT
-from solutions.grading.release import NAME, make_release
-from solutions.grading.step_tables import PAGES, with_tables
 from tests.benchmarks import offline_page
 from tests.benchmarks.page import BENCH, PAGE, in_page
 from tests.submissions.size import with_size
@@ -178,7 +178,7 @@ COUNTED = {
     "solutions/grading/student/README.md": "{steps} notebooks, about {hours} hours",
     "solutions/08_report/08_report.ipynb": "{checked} are checked here, {read}",
     "website/index.md": "the {steps} chapters … the {steps} steps … the {steps} steps",
-    "docs/instructor.md": "{read} points are a person's … the {steps} notebooks … written analysis is {read} points",
+    "docs/instructor.md": "the {steps} notebooks … {read} points are a person's: the written analysis is {read} points",
     "docs/comparison.md": "of {steps} notebooks … its {steps} steps … asks for {hours} hours … our {steps}",
 }
 """What pages say of the lab's size, in their order and with anything between."""
@@ -208,8 +208,10 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_release(ROOT, folder / "student.zip")
     with zipfile.ZipFile(folder / "student.zip") as archive:
         archive.extractall(folder)
-    subprocess.run([sys.executable, "-m", "helpers.course.handout"], cwd=folder / NAME, check=True, capture_output=True)
-    return folder / NAME
+    subprocess.run(
+        [sys.executable, "-m", "helpers.course.handout"], cwd=folder / BUNDLE, check=True, capture_output=True
+    )
+    return folder / BUNDLE
 
 
 def test_the_archive_s_pages_and_notebooks_link_only_to_what_is_in_it(unpacked: Path) -> None:

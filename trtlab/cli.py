@@ -41,9 +41,9 @@ _COMMANDS = (
 )
 for _place, _command in enumerate(_COMMANDS):
     app.command(_command, sort_key=_place)
-for _command in (course.grade, course.regrade):
+for _command in (course.grade, course.grade_one, course.regrade):
     app.command(_command, help_flags=(), sort_key=len(_COMMANDS))
-_PASSED_ON = ("trtexec", "grade", "regrade")
+_PASSED_ON = ("trtexec", "grade", "grade-one", "regrade")
 
 
 def main() -> None:

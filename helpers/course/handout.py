@@ -11,6 +11,7 @@ import subprocess
 import sys
 import uuid
 import zipfile
+from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path, PurePosixPath
 from typing import Annotated
@@ -25,12 +26,14 @@ from helpers.tools.files import atomic_path, atomic_write
 from trtcpu.errors import InputError, LabError
 
 HANDOUT = ".handout"
+# The id of the cell that fetches the lab in Colab and Kaggle.
+ELSEWHERE = "elsewhere"
 _MARK = "trt_lab"
 
 
-def notebooks() -> list[Path]:
-    """Return where the notebooks lie in labs/: the start page, then the others in order."""
-    return [Path(START), *(Path(step, f"{step}.ipynb") for step in NOTEBOOKS)]
+def notebooks(steps: Sequence[str] = NOTEBOOKS) -> list[Path]:
+    """Return where the notebooks lie in labs/: the start page, then those of the steps."""
+    return [Path(START), *(Path(step, f"{step}.ipynb") for step in steps)]
 
 
 def mark(notebook: NotebookNode) -> None:

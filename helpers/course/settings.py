@@ -2,6 +2,7 @@
 
 import os
 
+from helpers.tools.term import TERM
 from trtcpu.errors import InputError
 
 
@@ -21,8 +22,8 @@ QUICK = _switched_on("TRT_LAB_QUICK")
 """Fewer images and iterations through the same code, for continuous integration: TRT_LAB_QUICK=1."""
 
 LAB_MODEL = "resnet50"
-MODEL = os.environ.get("TRT_LAB_MODEL", LAB_MODEL)
-"""The model of the lab; TRT_LAB_MODEL=resnet18 makes every step faster. The artifacts keep their names."""
+MODEL = os.environ.get("TRT_LAB_MODEL", TERM.model or LAB_MODEL)
+"""The model of the lab: TRT_LAB_MODEL, else course.toml's. resnet18 is faster; the artifacts keep their names."""
 
 CALIBRATION_IMAGES = 64 if QUICK else 256
 VALIDATION_IMAGES = 120 if QUICK else 250

@@ -32,7 +32,7 @@ SOURCES = {
         "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "md5:c32a1d4ab5d03f1284b67883e8d87530"
     ),
 }
-_SHARED_SPLITS = ("calibration", "validation")  # the notebooks train nothing
+SHARED_SPLITS = ("calibration", "validation")  # the notebooks train nothing
 _LABELS = ",labels="
 
 
@@ -96,7 +96,7 @@ def prepare(name: str, root: str | Path | None = None) -> Path:
     from helpers.data.models import MODELS, load_model
 
     data = load_dataset(name, root)
-    for split in _SHARED_SPLITS:
+    for split in SHARED_SPLITS:
         data.images(split)
     for model in MODELS:
         load_model(model, data=name, root=root)

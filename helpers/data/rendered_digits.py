@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+from filelock import FileLock
 
 from helpers.data import digits
 from helpers.data.downloads import cannot_write
@@ -48,15 +49,25 @@ class RenderedDigits(DataSet):
     def _path(self, split: str, label: int, digit: int, variant: int) -> Path:
         return self.place(split) / digits.CLASSES[label] / f"{digit:04d}-{variant}.png"
 
+    def missing(self, split: str) -> int:
+        """Return how many images of a split are not rendered yet."""
+        return len(list(digits.variants(split))) - len(self._present(split))
+
+    def _present(self, split: str) -> set[Path]:
+        return set(self.folder.glob(f"{split}/*/*.png"))
+
     def _render_missing(self, split: str, items: Sequence[Item], pairs: Sequence[tuple[int, int]]) -> None:
-        present = set(self.folder.glob(f"{split}/*/*.png"))
-        missing = [(path, pair) for (path, _), pair in zip(items, pairs, strict=True) if path not in present]
-        if not missing:
+        jobs = [(path, pair) for (path, _), pair in zip(items, pairs, strict=True)]
+        if {path for path, _ in jobs} <= self._present(split):
             return
         try:
             for name in digits.CLASSES:
                 (self.place(split) / name).mkdir(parents=True, exist_ok=True)
-            self._render_all(split, missing)
+            with FileLock(self.folder / ".lock"):  # who waits for it finds the images there
+                for left in self.folder.glob(".*.png"):  # of a run that was killed
+                    left.unlink()
+                present = self._present(split)
+                self._render_all(split, [job for job in jobs if job[0] not in present])
         except OSError as error:
             raise cannot_write(self.folder, error) from error
         except LabError as error:

@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 from helpers.engine.gpu_packages import install_command
 from helpers.engine.timings import offered_timings, read_timings
+from helpers.tools.term import TERM
 from trtcpu.errors import EngineUnavailableError, InputError, LabError
 
 ENGINE_VARIABLE = "TRT_LAB_ENGINE"
@@ -49,8 +50,10 @@ class Loaded(NamedTuple):
 
 
 def _asked(variable: str) -> str:
-    """Return what an environment variable asks for."""
+    """Return what an environment variable asks for; the engine may be course.toml's choice."""
     asked = os.environ.get(variable, "auto").strip().lower() or "auto"
+    if asked == "auto" and variable == ENGINE_VARIABLE and TERM.engine:
+        asked = TERM.engine
     kind, choices = _CHOICES[variable]
     if asked not in choices:
         raise InputError(f"{variable}={asked!r} is not {kind}; choose one of {', '.join(choices)}")

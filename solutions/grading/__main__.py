@@ -1,48 +1,11 @@
 """`python -m solutions.grading`: collects, autogrades, writes feedback and the class's grades. `make grade` runs it."""
 
-import sys
-import warnings
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from helpers.tools.signals import clean_ends
-from solutions.checks.core.seed import fresh_seed, use_seed
-from solutions.grading.class_figures import class_figures
-from solutions.grading.class_page import write_class_page
-from solutions.grading.collect import collect
-from solutions.grading.course import Course
-from solutions.grading.faults import course_faults
-from solutions.grading.grade import TO_GRADE, UNCHANGED, ClassGrades, foretold, grade_class, register_steps
-from solutions.grading.gradebook import back_up, check_gradebook
-from solutions.grading.grades import table, write_grades
-from solutions.grading.journal import Journal
-from solutions.grading.lock import course_lock
-from solutions.grading.parts import chosen_part
-from solutions.grading.platforms import PLATFORMS, write_export
-from solutions.grading.rebuild import rebuilt
-from solutions.grading.roster import enrol, read_roster
-from solutions.grading.scratch import remove_left_over
-from solutions.grading.submissions import Submission, find_submissions
-from solutions.grading.untrusted.text import printable
-from solutions.grading.work.choice import chosen_pool
-from solutions.grading.work.pool import Pool
-from solutions.grading.worth import check_worth
-from solutions.sandbox import chosen
-from solutions.sandbox.choice import SAID
-from trtcpu.errors import LabError
 
 
 def main(
@@ -53,13 +16,16 @@ def main(
         int | None, typer.Option(min=1, help="Submissions at a time; without it one a core, or one a GPU.")
     ] = None,
     scheduler: Annotated[str, typer.Option(help="Grade on the workers of this scheduler of Dask, tcp://…:8786.")] = "",
-    slurm: Annotated[bool, typer.Option("--slurm", help="Grade in this SLURM job, under srun.")] = False,
+    slurm: Annotated[
+        bool,
+        typer.Option("--slurm", help="Grade in this SLURM job, under srun; it will leave, see docs/grading.md."),
+    ] = False,
     resume: Annotated[
         bool, typer.Option("--resume/--again", help="Leave what was graded from the same files, or grade it again.")
     ] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be graded, and write nothing.")] = False,
     export: Annotated[
-        list[str] | None, typer.Option(help=f"Write grades-….csv for a platform too: {', '.join(PLATFORMS)}.")
+        list[str] | None, typer.Option(help="Write grades-….csv for a platform too: canvas, moodle.")
     ] = None,
     unsafe: Annotated[
         bool, typer.Option("--unsafe-no-sandbox", help="Grade without a sandbox where none works here.")
@@ -69,146 +35,12 @@ def main(
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Only write grades.csv and grades.json again, from the records alone.")
     ] = False,
-    new_gradebook: Annotated[
-        bool, typer.Option("--new-gradebook", help="Make a gradebook that is lost or damaged again, from the records.")
-    ] = False,
 ) -> None:
     """Grade submitted/<student>/<step>/<step>.ipynb: points to grades.csv, feedback to feedback/<student>/<step>/."""
-    warnings.simplefilter("ignore")  # nbgrader's and nbformat's own, about what is mended here
-    console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
+    asked = dict(locals())
+    from solutions.grading.run import run  # all that it needs takes seconds to import, for which no --help waits
 
-    def say(line: str) -> None:
-        console.print(printable(line), markup=False, highlight=False)
-
-    fault = ""
-    try:
-        use_seed(seed)
-        if unknown := [name for name in export or [] if name not in PLATFORMS]:
-            raise LabError(f"no export for {unknown[0]!r}; there are {', '.join(PLATFORMS)}")
-        if (students or steps) and (export or rebuild):
-            raise LabError(
-                f"{'--rebuild' if rebuild else '--export'} is of the whole class: without --students, --steps"
-            )
-        with course_faults():
-            found = Course.at(course)
-            if not rebuild:
-                check_worth(found)
-            if dry_run:
-                return _foretold(found, students, steps, resume, say)
-            with _task(found, slurm) as runner, course_lock(found.root, wait=wait, say=say):
-                if rebuild:
-                    _rebuild(found, export, console, say)
-                else:
-                    check_gradebook(found, new=new_gradebook)
-                    back_up(found)
-                    remove_left_over()
-                    sandbox = chosen(unsafe)
-                    found.config.GradeExecute.unsafe = unsafe
-                    say(f"sandbox: {SAID.get(sandbox, sandbox)}")
-                    with chosen_pool(found, jobs, scheduler, runner, say) as pool:
-                        fault = _run(found, students, steps, resume, export, pool, console, say)
-    except (LabError, OSError) as error:
-        errors.print(printable(f"error: {' '.join(str(error).split())}"), markup=False, highlight=False)
-        sys.exit(2)
-    if fault:
-        errors.print(printable(fault), markup=False, highlight=False)
-        sys.exit(1)
-
-
-def _task(course: Course, slurm: bool) -> AbstractContextManager[Any]:
-    """Return what makes this process its task of the SLURM job, before it locks the course; else nothing."""
-    if not slurm:
-        return nullcontext()
-    from solutions.grading.work.cluster import slurm_task
-
-    return slurm_task(course)
-
-
-def _rebuild(course: Course, export: list[str] | None, console: Console, say: Callable[[str], None]) -> None:
-    result = rebuilt(course)
-    for row in result.students:
-        for note in row.notes:
-            say(f"{row.student} · {note}")
-    console.print(table(result.students, result.worth))
-    say(f"{' · '.join(_written(course, result, export))}, from the records alone")
-
-
-def _written(course: Course, result: ClassGrades, export: list[str] | None) -> list[str]:
-    """Write what is read of a class; return the files' names."""
-    write_grades(course.root, result.students, result.worth, result.steps)
-    figures = class_figures(course, result.students, result.worth, result.steps)
-    files = [write_class_page(course.root, figures)]
-    roster = read_roster(course.root) if export else []
-    files += [write_export(name, course.root, result.students, result.worth, roster) for name in export or []]
-    return ["grades.csv", "grades.json", *(path.name for path in files)]
-
-
-def _foretold(
-    course: Course, students: list[str] | None, steps: list[str] | None, resume: bool, say: Callable[[str], None]
-) -> None:
-    everybody = find_submissions(course, course.graded)
-    submissions, _ = chosen_part(everybody, course.graded, students, steps)
-    count = 0
-    for submission in submissions:
-        for note in submission.notes:
-            say(f"{submission.student} · {note}")
-        for step, line in foretold(course, submission, again=not resume):
-            count += line == TO_GRADE
-            say(f"{submission.student} · {step} · {line}")
-    say(f"{count} to grade; what is in downloaded/ is not among them")
-
-
-def _run(
-    course: Course,
-    students: list[str] | None,
-    steps: list[str] | None,
-    resume: bool,
-    export: list[str] | None,
-    pool: Pool,
-    console: Console,
-    say: Callable[[str], None],
-) -> str:
-    """Collect, grade and write the grades; return the line about what was killed, empty where nothing was."""
-    for line in collect(course):
-        say(line)
-    all_steps = register_steps(course)
-    everybody = find_submissions(course, all_steps)
-    with course.gradebook() as gradebook:
-        absent = enrol(gradebook, read_roster(course.root), everybody)
-    if absent:
-        say(f"nothing handed in by {', '.join(absent)}")
-    submissions, chosen = chosen_part(everybody, all_steps, students, steps)
-    result = _with_progress(course, submissions, chosen, not resume, pool, console)
-    for row in result.students:
-        for note in (note for note in row.notes if ": refused: " not in note):  # those were said above
-            say(f"{row.student} · {note}")
-    console.print(table(result.students, result.worth))
-    if students or steps:
-        there = (course.root / "grades.csv").is_file()
-        rest = "grades.csv was left as it is" if there else "grades.csv comes when the whole class is graded"
-        say(f"A part of the class: {rest}")
-    else:
-        say(f"{' · '.join(_written(course, result, export))} · feedback/<student>/<step>/")
-    return result.fault
-
-
-def _with_progress(
-    course: Course, submissions: list[Submission], steps: list[str], again: bool, pool: Pool, console: Console
-) -> ClassGrades:
-    columns = (
-        *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()),
-        *(TextColumn("left"), TimeRemainingColumn(elapsed_when_finished=False)),
-    )
-    with Progress(*columns, console=console, speed_estimate_period=3600) as progress:
-        ahead = [Journal(course, one.student).to_grade(one.steps, again=again) for one in submissions]
-        task = progress.add_task("grading", total=sum(map(len, ahead)))
-
-        def report(student: str, name: str, line: str) -> None:
-            progress.console.print(printable(f"{student} · {name} · {line}"), markup=False, highlight=False)
-            if line != UNCHANGED:  # which takes no time, and would foretell none
-                progress.advance(task)
-
-        return grade_class(course, submissions, steps, report, again=again, seed=fresh_seed(), pool=pool)
+    run(**asked)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 BRANCH = "main"
+# The name of the students' archive, and of the folder in it.
 BUNDLE = "trt-lab-student"
-"""The name of the students' archive, and of the folder in it."""
 
 
 def repository_address(root: Path) -> str:
@@ -19,8 +19,7 @@ def repository_address(root: Path) -> str:
 
 def in_colab(repository: str, notebook: str) -> str:
     """Return what opens `notebook` (relative to the root) of a repository on GitHub in Colab."""
-    owner_and_name = repository.removeprefix("https://github.com/")
-    return f"https://colab.research.google.com/github/{owner_and_name}/blob/{BRANCH}/{notebook}"
+    return f"https://colab.research.google.com/github/{repository.removeprefix('https://github.com/')}/blob/{BRANCH}/{notebook}"
 
 
 def bundle_address(root: Path) -> str:

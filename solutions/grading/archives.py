@@ -1,233 +1,138 @@
-"""Unpacks what a learning platform gave: only notebooks come out, and a bad archive costs nobody but its owner.
+"""Reads a platform's download with limits: notebooks come out, and a line for everything that is not taken.
 
-nbgrader's `zip_collect` asks `NotebookExtractor` (nbgrader_config.py). Each thing refused is logged with REFUSED first.
+Only zips are unpacked, also those within a zip. A name in an archive says whose a notebook may be, but never where it
+is written.
 """
 
-import errno
-import gzip
 import io
-import os
-import tarfile
+import re
 import zipfile
-import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from nbgrader.plugins import ExtractorPlugin
-
-from helpers.tools.files import atomic_path
+from helpers.tools.files import atomic_write
+from solutions.grading.faults import course_fault
 from solutions.grading.untrusted.text import printable, single_line
 from trtcpu.errors import InputError
 
-REFUSED = "Refused:"
 LARGEST_MEMBER = 200 << 20
 LARGEST_TOTAL = 2 << 30
 MOST_MEMBERS = 20_000
+# Zips within zips: the platform's, a student's own, and one that the student's may hold.
 DEEPEST = 3
-"""Archives within archives: a platform's archive of everybody's archives, and a student's own within."""
-
-_ARCHIVES = (".zip", ".tar.gz", ".tgz")
-_BLOCK = 1 << 20
 _LARGEST_DIRECTORY = 16 << 20
-_BROKEN = (zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, RuntimeError, OSError)
-_BROKEN += (NotImplementedError, ValueError, LookupError, OverflowError, UnicodeError)
-_OURS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
-"""What is wrong with our disk, not with an archive."""
 
-Refuse = Callable[[str], None]
-
-
-class NotebookExtractor(ExtractorPlugin):
-    """nbgrader's extractor for downloaded/<step>/archive/ with limits: what it refuses is logged, by name."""
-
-    def extract(self, archive_path: str, extracted_path: str) -> None:
-        """Put the notebooks of each file below `archive_path` into `extracted_path`, an archive's into a folder."""
-        source, target = Path(archive_path), Path(extracted_path)
-        for path in sorted(source.rglob("*")):
-            name = single_line(str(path.relative_to(source)))
-            if path.is_dir() and not path.is_symlink():
-                continue
-            if path.is_symlink() or not path.is_file():
-                self.log.warning("%s %s: it is a link or no plain file", REFUSED, printable(name))
-                continue
-            with path.open("rb") as file:
-                unpack(file, name, target, lambda line: self.log.warning("%s %s", REFUSED, printable(line)))
+# Copies that Jupyter and macOS keep beside a notebook.
+_COPIES = re.compile(r"(^|/)(\.ipynb_checkpoints/|__MACOSX/|\._[^/]*$)")
+# Files that are somebody's work in a form that cannot be graded: the end of the name, and a line.
+_WRONG_FORM = {
+    re.compile(r"\.(rar|7z|tar|gz|tgz|bz2|xz)$", re.I): "is an archive of a kind that is not unpacked: ask for a zip",
+    re.compile(r"\.ipynb\.\w+$", re.I): "is a notebook under another ending: rename it to end in .ipynb",
+    re.compile(r"\.(html?|pdf|py|docx?)$", re.I): "is no notebook: ask for the .ipynb file",
+}
 
 
-def unpack(file: BinaryIO, name: str, target: Path, refuse: Refuse) -> None:
-    """Write the notebooks in a file to `target`: a notebook under its name, an archive's into a folder of its name.
+class Download:
+    """One step's download.
 
     Args:
-        name: the file's path below the archive folder, with its suffix, in which `refuse`'s lines name it.
-        refuse: called with a line for each file that was not taken, and why.
+        archive: the folder with what the platform gave.
+        target: an empty folder for the notebooks.
+
+    Attributes:
+        notebooks: the notebooks that came out, by their names in the download.
+        lines: work that was not taken, and why.
+        others: how many files there are of each kind that nobody misses.
     """
-    _Unpacking(target, refuse).take(file, PurePosixPath(name), 0)
 
+    def __init__(self, archive: Path, target: Path) -> None:
+        self.notebooks: dict[PurePosixPath, Path] = {}
+        self.lines: list[str] = []
+        self.others: Counter[str] = Counter()
+        self._target = target
+        for path in sorted(archive.rglob("*")):
+            name = PurePosixPath(path.relative_to(archive).as_posix())
+            if path.is_symlink() or not (path.is_file() or path.is_dir()):
+                self._refuse(name, "it is a link or no plain file")
+            elif path.is_file():
+                self._bytes, self._members = LARGEST_TOTAL, MOST_MEMBERS
+                self._take(partial(path.open, "rb"), name, 0)
 
-class _Unpacking:
-    """One downloaded file: its limits hold for all archives within it together."""
-
-    def __init__(self, target: Path, refuse: Refuse) -> None:
-        self._target, self._refuse = target, refuse
-        self._bytes, self._members = LARGEST_TOTAL, MOST_MEMBERS
-
-    def take(self, file: BinaryIO, name: PurePosixPath, depth: int) -> None:
-        """Take one file: a notebook is written, an archive unpacked; refuse it where that cannot be done."""
+    def _take(self, opened: Callable[[], BinaryIO], name: PurePosixPath, depth: int) -> None:
+        """Take a notebook, or those of a zip into a folder of its name; refuse or count anything else."""
+        wrong = next((said for ending, said in _WRONG_FORM.items() if ending.search(name.name)), "")
         try:
-            if name.name.lower().endswith(_ARCHIVES):
-                self._archive(file, name, depth)
+            if _COPIES.search(str(name)):
+                self.others["copies of Jupyter's and macOS'"] += 1
+            elif name.suffix.lower() == ".zip":
+                with opened() as file:
+                    self._unpack(file, name.with_suffix(""), depth)
             elif name.suffix.lower() == ".ipynb":
-                self._write(file, name.with_suffix(".ipynb"))
-        except _TooMuch as error:
-            if depth:
-                raise
-            self._refuse(f"{name}: {error}")
-        except (InputError, *_BROKEN) as error:
-            cause = error if isinstance(error, OSError) else error.__cause__
-            if isinstance(cause, OSError) and cause.errno in _OURS:
+                with opened() as file:
+                    self._keep(self._read(file), name.with_suffix(".ipynb"))
+            elif wrong:
+                self._refuse(name, f"it {wrong}")
+            else:
+                self.others[name.suffix.lower() or "without an ending"] += 1
+        except Exception as error:  # zipfile and zlib raise whatever a broken archive leads them into
+            if (depth and isinstance(error, _TooMuchError)) or course_fault(error):
                 raise
             said = str(error).splitlines()[0][:160] if str(error) else type(error).__name__
-            self._refuse(f"{name}: {said if isinstance(error, InputError) else f'it cannot be unpacked: {said}'}")
+            self._refuse(name, said if isinstance(error, InputError) else f"it cannot be unpacked: {said}")
 
-    def _archive(self, file: BinaryIO, name: PurePosixPath, depth: int) -> None:
+    def _unpack(self, file: BinaryIO, folder: PurePosixPath, depth: int) -> None:
         if depth == DEEPEST:
-            raise InputError(f"archives are nested more than {DEEPEST} deep")
-        folder = name.with_name(_stem(name.name))
-        members = _of_zip if name.suffix.lower() == ".zip" else _of_tar
-        for member, opened in members(file, self._count):
-            inner = PurePosixPath(member)
-            if not (inner.suffix.lower() == ".ipynb" or inner.name.lower().endswith(_ARCHIVES)):
-                continue
-            if fault := _name_fault(member):
-                self._refuse(f"{name}: {member[:200]!a} {fault}")
-            elif opened is None:
-                self._refuse(f"{name}: {member[:200]!a} is a link or no plain file")
+            raise InputError(f"zips are nested more than {DEEPEST} deep")
+        # zipfile seeks: a zip within a zip has to be in memory
+        for name, opened in members(io.BytesIO(self._read(file)) if depth else file):
+            self._members -= 1
+            if self._members < 0:
+                raise _TooMuchError(f"it holds more than {MOST_MEMBERS:,} files; what came before was taken")
+            # .NET writes backslashes; a slash at the beginning would lead out of the folder that says whose it is
+            inner = folder / single_line(name.replace("\\", "/")).lstrip("/")
+            if opened:
+                self._take(opened, inner, depth + 1)
             else:
-                with _Member(opened) as stream:
-                    self.take(stream, folder / inner, depth + 1)
+                self._refuse(inner, "it is a link or no plain file")
 
-    def _count(self) -> None:
-        self._members -= 1
-        if self._members < 0:
-            raise _TooMuch(f"it holds more than {MOST_MEMBERS:,} files; what came before was taken")
-
-    def _write(self, file: BinaryIO, name: PurePosixPath) -> None:
-        path, left = self._target / name, LARGEST_MEMBER
-        if os.path.lexists(path):
+    def _keep(self, data: bytes, name: PurePosixPath) -> None:
+        if name in self.notebooks:
             raise InputError("there is another of this name; the first one was taken")
-        with atomic_path(path) as temporary, temporary.open("wb") as out:
-            while block := file.read(_BLOCK):
-                left -= len(block)
-                self._bytes -= len(block)
-                if left < 0:
-                    raise InputError(f"it has more than {LARGEST_MEMBER >> 20} MB unpacked")
-                if self._bytes < 0:
-                    raise _TooMuch(f"it has more than {LARGEST_TOTAL >> 20:,} MB unpacked")
-                out.write(block)
+        place = self._target / f"{len(self.notebooks)}.ipynb"
+        atomic_write(place, data)
+        self.notebooks[name] = place
+
+    def _read(self, file: BinaryIO) -> bytes:
+        data = file.read(LARGEST_MEMBER + 1)
+        self._bytes -= len(data)
+        if self._bytes < 0:
+            raise _TooMuchError(f"it has more than {LARGEST_TOTAL >> 20:,} MB unpacked")
+        if len(data) > LARGEST_MEMBER:
+            raise InputError(f"it has more than {LARGEST_MEMBER >> 20} MB unpacked")
+        return data
+
+    def _refuse(self, name: PurePosixPath, why: str) -> None:
+        self.lines.append(printable(f"refused: {str(name)[:300]}: {why}"))
 
 
-class _TooMuch(Exception):
-    """The whole download is too large: nothing more of it is taken."""
+class _TooMuchError(InputError):
+    """The whole file is too large: nothing more of it is taken."""
 
 
-class _Member:
-    """A member of an archive, opened when it is first read; closed with the block."""
+def members(file: BinaryIO) -> Iterator[tuple[str, Callable[[], BinaryIO] | None]]:
+    """Yield the name of each file in a zip and what opens it, None for a link.
 
-    def __init__(self, opened: Callable[[], BinaryIO]) -> None:
-        self._opened = opened
-        self._file: BinaryIO | None = None
-
-    def __enter__(self) -> "_Member":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
-
-    def read(self, size: int = -1) -> bytes:
-        """Return up to `size` bytes."""
-        if self._file is None:
-            self._file = self._opened()
-        return self._file.read(size)
-
-
-def _of_zip(file: BinaryIO, count: Callable[[], None]) -> Iterator[tuple[str, Callable[[], BinaryIO] | None]]:
-    file = _seekable(file)
-    if (size := _directory_bytes(file)) > _LARGEST_DIRECTORY:
+    Raises:
+        InputError: its list of files is too large to be read.
+    """
+    end = zipfile._EndRecData(file)  # zipfile reads its list of files all at once
+    if end and (size := end[zipfile._ECD_SIZE]) > _LARGEST_DIRECTORY:
         raise InputError(f"its list of files has {size >> 20} MB; at most {_LARGEST_DIRECTORY >> 20} are read")
     with zipfile.ZipFile(file) as archive:
         for about in archive.infolist():
-            count()
-            kind = about.external_attr >> 28  # the upper bits of a Unix mode; 0 where another system packed it
-            plain = kind in (0, 0o10) and not about.is_dir()
+            kind = about.external_attr >> 28  # the upper bits of a Unix mode; 0 if another system packed it
             if not about.is_dir():
-                yield about.filename, (lambda about=about: archive.open(about)) if plain else None
-
-
-def _of_tar(file: BinaryIO, count: Callable[[], None]) -> Iterator[tuple[str, Callable[[], BinaryIO] | None]]:
-    with closing(_Bounded(gzip.GzipFile(fileobj=file))) as plain, tarfile.open(fileobj=plain, mode="r|") as archive:
-        for about in archive:
-            count()
-            if not about.isdir():
-                yield about.name, (lambda about=about: archive.extractfile(about)) if about.isreg() else None
-
-
-class _Bounded(io.RawIOBase):
-    """What an archive holds unpacked, up to LARGEST_TOTAL bytes: what is skipped has to be unpacked as well."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self._left = file, LARGEST_TOTAL
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """Return up to `size` bytes."""
-        data = self._file.read(size)
-        self._left -= len(data)
-        if self._left < 0:
-            raise _TooMuch(f"it has more than {LARGEST_TOTAL >> 20:,} MB unpacked")
-        return data
-
-
-def _seekable(file: BinaryIO) -> BinaryIO:
-    """Return a zip within an archive as one that can be sought in: in memory, up to LARGEST_MEMBER bytes."""
-    if not isinstance(file, _Member):
-        return file
-    data = file.read(LARGEST_MEMBER + 1)
-    if len(data) > LARGEST_MEMBER:
-        raise InputError(f"it has more than {LARGEST_MEMBER >> 20} MB")
-    return io.BytesIO(data)
-
-
-def _directory_bytes(file: BinaryIO) -> int:
-    """Return how long a zip says that its list of files is; zipfile reads it all at once."""
-    start = max(0, file.seek(0, os.SEEK_END) - (1 << 16) - 98)
-    file.seek(start)
-    end = file.read()
-    file.seek(0)
-    found, far = end.rfind(b"PK\x05\x06"), end.rfind(b"PK\x06\x06")
-    sizes = [int.from_bytes(end[found + 12 : found + 16], "little")] if found >= 0 else []
-    sizes += [int.from_bytes(end[far + 40 : far + 48], "little")] if far >= 0 else []
-    return min((size for size in sizes if size != 0xFFFFFFFF), default=0 if found < 0 else 0xFFFFFFFF)
-
-
-def _stem(name: str) -> str:
-    return next(name[: -len(suffix)] for suffix in _ARCHIVES if name.lower().endswith(suffix))
-
-
-def _name_fault(name: str) -> str | None:
-    """Return why a member's name is none for a file below the archive's folder."""
-    path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts or "\\" in name or (len(name) > 1 and name[1] == ":"):
-        return "would leave the archive's folder"
-    try:
-        lengths = [len(part.encode()) for part in path.parts]
-    except UnicodeEncodeError:
-        return "is not UTF-8"
-    if max(lengths, default=0) > 200 or single_line(name) != name:
-        return "is no name for a file"
-    return None
+                yield about.filename, partial(archive.open, about) if kind in (0, 0o10) else None

@@ -1,115 +1,285 @@
-"""Which student a downloaded file belongs to: nbgrader's `zip_collect` asks `StudentCollector` (nbgrader_config.py).
+"""Takes in what a learning platform gave: each student's notebook from downloaded/<step>/archive/ into submitted/.
 
-A name counts whole or up to an underscore: "ada_l.zip", "ada_l_late.zip" and "ada_l_01_export.ipynb" are ada_l's where
-students.csv names ada_l. Without the class list nobody can tell whether "ada_l" is a student or something of ada's.
+Whose a notebook is, its name says, or a folder's or a zip's around it, as Canvas, Blackboard, Moodle, ILIAS, Teams and
+people write them. students.csv says who is meant: by id, e-mail, canvas_id, or name in any order.
 """
 
+import datetime
+import hashlib
+import json
 import re
+import shutil
+import tempfile
 import unicodedata
-from contextlib import suppress
-from pathlib import Path, PurePath
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
 
-from nbgrader.plugins import FileNameCollectorPlugin
+from nbgrader.api import MissingEntry
 
-from solutions.grading.collected import Collected
-from solutions.grading.roster import ROSTER, Student, read_roster
-from trtcpu.errors import InputError, LabError
+from helpers.course.handout import as_handed_out
+from helpers.tools.files import atomic_write, sha256, write_json
+from solutions.grading.archives import Download
+from solutions.grading.course import Course
+from solutions.grading.faults import course_faults
+from solutions.grading.submissions import ROSTER, Student, name_fault, read_roster
+from solutions.grading.untrusted.text import printable
+from trtcpu.errors import InputError
 
-_NOTEBOOK = re.compile(r"(?:^|(?<=_))[01][0-9]_[a-z0-9]+[^/\\]*\.ipynb$", re.IGNORECASE)
+_COLLECTED = "collected.json"
+
+# How platforms write a name: `who`, and whatever else it says. What follows is the student's own, and may say anything.
+PLATFORM_NAMES = {
+    "canvas": re.compile(r"(?P<who>[^_]+)(?P<late>_late)?_(?P<canvas>\d+)_(?P<number>\d+)_.*", re.I | re.S),
+    "blackboard": re.compile(r".*?_(?P<who>.+?)_attempt_(?P<when>\d{4}(-\d\d){5}).*", re.I | re.S),
+    "moodle": re.compile(r"(?P<who>.+?)_\d+_assignsubmission_.*", re.I | re.S),
+}
+_VERSION = re.compile(r"version[ _-]?(\d+)", re.I)  # a folder of Teams
 
 
-def student_of(path: PurePath, roster: list[Student]) -> str:
-    """Return the id of the student whom a notebook belongs to.
+@dataclass(frozen=True)
+class Handed:
+    """A notebook that a download has.
 
-    Args:
-        path: where it lies below the folder of extracted files: archives have become folders of their names.
-        roster: the class list. Its ids and, as "Ada Lovelace", its full names are looked for, the longest first.
+    Attributes:
+        name: its path in the download.
+        file: where its content is.
+        student: whose it is.
+        when: when it was handed in, where the platform says so.
+        late: whether the platform says only that it was late.
+        version: orders several of one student, the newest last.
+    """
+
+    name: PurePosixPath
+    file: Path
+    student: str
+    when: datetime.datetime | None = None
+    late: bool = False
+    version: tuple[str, int] = ("", 0)
+
+
+def collect(course: Course) -> list[str]:
+    """Take in what is new in each downloaded/<step>/archive/.
+
+    Returns:
+        A line for each of these steps, and one for each file that was left out.
 
     Raises:
-        InputError: the path names no student, or without a roster might name several.
+        InputError: students.csv cannot be read.
+        CourseError: the disk is full or cannot be written.
     """
-    names = [_composed(name) for name in (*path.parts[:-1], _NOTEBOOK.sub("", path.name).rstrip("_ -"))]
-    if not roster:
-        name = next(filter(None, names), "")
-        if not name or name.endswith(".ipynb"):
-            raise InputError("no student's name in it")
-        if "_" in name:
-            raise InputError(f"{name!r} may be a student, or a file of {name.split('_')[0]!r}: {ROSTER} must say")
-        return name
-    known = _names(roster)
-    for name in names:
-        for text in sorted(known, key=len, reverse=True):
-            if name == text or name.startswith(f"{text}_"):
-                return known[text]
-    raise InputError(f"no student of {ROSTER} in its name")
+    roster = read_roster(course.root)
+    archives = {step: course.root / "downloaded" / step / "archive" for step in course.graded}
+    there = [step for step, archive in archives.items() if archive.is_dir() and any(archive.iterdir())]
+    with course_faults():
+        return [f"downloaded/{step}: {line}" for step in there for line in _collected(course, step, roster)]
 
 
-def is_copy(path: PurePath) -> bool:
-    """Return whether a program keeps this file beside the notebook: Jupyter its checkpoint, macOS its attributes."""
-    return bool({".ipynb_checkpoints", "__MACOSX"} & set(path.parts)) or path.name.startswith("._")
+def _collected(course: Course, step: str, roster: list[Student]) -> Iterator[str]:
+    folder = course.root / "downloaded" / step
+    record = folder / _COLLECTED
+    listed, taken = _listed(folder / "archive", course.root), _taken(record)
+    students, names = taken["students"], taken["names"]
+    if listed == taken["whole"] and all(course.submitted(student, step).is_file() for student in students):
+        yield "collected before"
+        return
+    with tempfile.TemporaryDirectory(prefix=".", dir=folder) as own:
+        download = Download(folder / "archive", Path(own))
+        chosen, lines = sort_out(download.notebooks, step, roster)
+        lines = download.lines + lines
+        others = ", ".join(f"{kind} {count}" for kind, count in sorted(download.others.items()))
+        yield f"{len(chosen)} notebooks for submitted/{f'; other files: {others}' if others else ''}"
+        for one in chosen:
+            submission = course.submitted(one.student, step)
+            if any(path.is_symlink() for path in (submission, *submission.parents[:2])):
+                lines.append(f"{one.name} left out: submitted/{one.student}/{step} is a link; links are not followed")
+                continue
+            digest = sha256(one.file)
+            if not submission.is_file() or digest not in (students.get(one.student), sha256(submission)):
+                lines += _put(course, step, one)
+            students[one.student], names[one.student] = digest, str(one.name)
+    write_json(record, {"whole": "" if lines else listed, "students": students, "names": names})
+    yield from map(printable, lines)
 
 
-def _names(roster: list[Student]) -> dict[str, str]:
-    """Return the id behind each id and each full name that only one student has."""
-    full = [_composed(f"{student.first_name} {student.last_name}".strip()) for student in roster]
-    alone = {name: student.id for name, student in zip(full, roster, strict=True) if name and full.count(name) == 1}
-    return alone | {_composed(student.id): student.id for student in roster}
+def _put(course: Course, step: str, one: Handed) -> Iterator[str]:
+    """Put a notebook into submitted/ in place of what was there, and when it was handed in beside it."""
+    submission, when = course.submitted(one.student, step), one.when
+    shutil.rmtree(submission.parent, ignore_errors=True)
+    if one.late and (deadline := _deadline(course, step)):
+        when = deadline + datetime.timedelta(seconds=1)
+        yield f"{one.name} is marked late: its timestamp.txt says a second after the deadline; put the true time there"
+    elif one.late:
+        yield f"{one.name} is marked late, but the step has no deadline"
+    if when:
+        atomic_write(submission.with_name("timestamp.txt"), f"{when:%Y-%m-%d %H:%M:%S} UTC\n")
+    atomic_write(submission, one.file.read_bytes())
+
+
+def _deadline(course: Course, step: str) -> datetime.datetime | None:
+    with course.gradebook() as gradebook:
+        try:
+            return gradebook.find_assignment(step).duedate
+        except MissingEntry:
+            return None
+
+
+def _listed(archive: Path, root: Path) -> str:
+    """Return a digest of the names, sizes and times of a download's files, and of the class list."""
+    found = [(path, path.lstat()) for path in [*sorted(archive.rglob("*")), *root.glob(ROSTER)]]
+    known = [(str(path), about.st_size, about.st_mtime_ns) for path, about in found]
+    return hashlib.sha256(repr(known).encode()).hexdigest()
+
+
+def names_taken(course: Course, step: str) -> dict[str, str]:
+    """Return what each student's notebook was called in the download that it was taken from."""
+    return _taken(course.root / "downloaded" / step / _COLLECTED)["names"]
+
+
+def _taken(record: Path) -> dict[str, Any]:
+    """Return what collected.json has: `_listed`, empty if something was left out; each notebook's digest and name."""
+    try:
+        known = json.loads(record.read_bytes())
+        return {"whole": known["whole"], "students": dict(known["students"]), "names": dict(known["names"])}
+    except (OSError, ValueError, TypeError, KeyError):
+        return {"whole": "", "students": {}, "names": {}}
+
+
+def sort_out(notebooks: dict[PurePosixPath, Path], step: str, roster: list[Student]) -> tuple[list[Handed], list[str]]:
+    """Return one notebook for each student, and a line about each that is left out."""
+    names, owned, lines = Names(roster), defaultdict(list), []
+    for name, file in notebooks.items():
+        try:
+            one = names.handed(name, file, step)
+            owned[one.student].append(one)
+        except InputError as error:
+            lines.append(f"{name} left out: {error}")
+    chosen = []
+    for own in owned.values():
+        one, said = _chosen(own)
+        chosen += [one] if one else []
+        lines += said
+    return chosen, lines
+
+
+def _chosen(own: list[Handed]) -> tuple[Handed | None, list[str]]:
+    """Return the one of a student's notebooks that counts, None if that cannot be known, and lines about the others."""
+    *older, newest = sorted(own, key=lambda one: one.version)
+    if all(one.version < newest.version for one in older):
+        return newest, [f"{one.name} left out: {newest.name} is newer" for one in older]
+    worked_in = {sha256(one.file): one for one in own if not _untouched(one.file)}
+    if len(worked_in) == 1:
+        [one] = worked_in.values()
+        rest = [other for other in own if other is not one]
+        return one, [f"{other.name} left out: it is as it was handed out, or the same as {one.name}" for other in rest]
+    both = " and ".join(sorted(str(one.name) for one in own))
+    why = f"{both} would both be the work of {own[0].student}: keep one of them"
+    return None, [f"{one.name} left out: {why}" for one in own]
+
+
+def _untouched(file: Path) -> bool:
+    try:
+        return as_handed_out(file)
+    except InputError:
+        return False
+
+
+class Names:
+    """Whom a name means: the students of a class list, or without one whoever it names."""
+
+    def __init__(self, roster: list[Student]) -> None:
+        self._listed = bool(roster)
+        self._ids = {_composed(key): one.id for one in roster for key in (one.email, one.id) if key}
+        self._canvas = {one.canvas_id: one.id for one in roster if one.canvas_id}
+        self._full: dict[str, set[str]] = defaultdict(set)
+        for one in roster:
+            for name in (f"{one.first_name}{one.last_name}", f"{one.last_name}{one.first_name}"):
+                self._full[_letters(name)].add(one.id)
+        self._full.pop("", None)
+
+    def handed(self, name: PurePosixPath, file: Path, step: str) -> Handed:
+        """Return a notebook of a download with whose it is.
+
+        Raises:
+            InputError: its name has no step or no student, or may mean several.
+        """
+        before, there, _ = name.name.lower().partition(step)
+        if not there:
+            raise InputError(f"its name holds no {step}")
+        stem = name.name[: len(before)]
+        version = max([int(number) for number in _VERSION.findall(str(name.parent))], default=0)
+        one = Handed(name, file, "", version=("", version))
+        if not self._listed:
+            return replace(one, student=_alone([*name.parts[:-1], stem]))
+        for part in name.parts:  # the outermost one that names a student: what lies within is that student's
+            for platform, form in PLATFORM_NAMES.items():
+                if (found := form.fullmatch(part)) and (student := self._on(platform, found.groupdict())):
+                    return _told(replace(one, student=student), found.groupdict())
+            if student := self._plain(stem if part == name.name else part):
+                return replace(one, student=student)
+        raise InputError(f"no student of {ROSTER} in its name")
+
+    def _on(self, platform: str, said: dict[str, str | None]) -> str | None:
+        """Return the student whom a platform's name means."""
+        if said.get("canvas") in self._canvas:
+            return self._canvas[said["canvas"]]
+        words = said["who"].split("_")
+        starts = range(len(words)) if platform == "blackboard" else range(1)  # there it follows the column's name
+        return next((known for start in starts if (known := self._known("_".join(words[start:])))), None)
+
+    def _plain(self, part: str) -> str | None:
+        """Return the student with whose name a part of the path begins."""
+        words = part.split("_")
+        ends = range(len(words), 0, -1)
+        return next((known for end in ends if (known := self._known("_".join(words[:end])))), None)
+
+    def _known(self, name: str) -> str | None:
+        """Return the id of the student who is called so.
+
+        Raises:
+            InputError: several are.
+        """
+        if (key := _composed(name)) in self._ids:
+            return self._ids[key]
+        found = sorted(self._full.get(_letters(name), ()))
+        if len(found) > 1:
+            whose = " or ".join(found)
+            raise InputError(f"it may be the work of {whose}: put the id into its name, or a canvas_id into {ROSTER}")
+        return found[0] if found else None
+
+
+def _told(one: Handed, said: dict[str, str | None]) -> Handed:
+    """Add what a platform's name says of the time."""
+    late, number, when = bool(said.get("late")), int(said.get("number") or 0), said.get("when")
+    if not when:
+        return replace(one, late=late, version=("", max(number, one.version[1])))
+    try:  # Blackboard's clock is taken for this machine's
+        local = datetime.datetime.strptime(when, "%Y-%m-%d-%H-%M-%S").astimezone()
+    except ValueError:
+        return one
+    return replace(one, when=local.astimezone(datetime.timezone.utc), version=(when, 0))
+
+
+def _alone(parts: list[str]) -> str:
+    """Return the student without a class list: the first name, which then may have no underscore."""
+    name = unicodedata.normalize("NFC", next(filter(None, (part.strip(" _-") for part in parts)), ""))
+    if not name:
+        raise InputError("no student's name in it")
+    if "_" in name:
+        raise InputError(f"{name!r} may be a student, or a file of {name.split('_')[0]!r}: {ROSTER} must say")
+    if fault := name_fault(name):
+        raise InputError(f"the student's name {fault}")
+    return name
 
 
 def _composed(name: str) -> str:
-    """Return the name with one character for a letter and its accent: macOS writes two."""
-    return unicodedata.normalize("NFC", name)
+    """Return the name in lower case, with one character for a letter and its accent: macOS writes two."""
+    return unicodedata.normalize("NFC", name).casefold().strip()
 
 
-def doubles(files: list[PurePath], roster: list[Student]) -> dict[PurePath, str]:
-    """Return the files that nobody can choose between, since several would be one student's work, with a line each."""
-    owners: dict[str, list[PurePath]] = {}
-    for file in sorted(files):
-        with suppress(InputError):
-            owners.setdefault(student_of(file, roster), []).append(file)
-    return {
-        file: f"{' and '.join(map(str, own))} would both be the work of {student}: keep one of them"
-        for student, own in owners.items()
-        for file in own
-        if len(own) > 1
-    }
-
-
-def candidates(folder: Path, step: str) -> list[PurePath]:
-    """Return the files below a folder of extracted ones that may be somebody's notebook of the step."""
-    found = (path.relative_to(folder) for path in sorted(folder.rglob("*.ipynb")) if path.is_file())
-    return [path for path in found if not is_copy(path) and step in path.name.lower()]
-
-
-class StudentCollector(FileNameCollectorPlugin):
-    """nbgrader's collector with the class list. Files that would become one submission are all left out.
-
-    What was taken before is left out too, since nbgrader would empty the submission's folder first.
-    """
-
-    def collect(self, submitted_file: str) -> dict[str, str] | None:
-        """Return student and notebook of a file below downloaded/<step>/extracted/, None for one to be left out."""
-        course = self.parent.coursedir
-        step, folder = course.assignment_id, Path(self.parent._format_collect_path(self.parent.extracted_directory))
-        below = Path(submitted_file).relative_to(folder)
-        if below.suffix != ".ipynb" or is_copy(below) or step not in below.name.lower():
-            return None
-        try:
-            roster = read_roster(Path(course.root))
-            student = student_of(below, roster)
-        except LabError:
-            return None  # collect.py asks again and tells
-        if "_doubles" not in self.__dict__:
-            self.__dict__["_doubles"] = doubles(candidates(folder, step), roster)
-        if below in self.__dict__["_doubles"] or is_linked(Path(course.root), student, step):
-            return None
-        submission = Path(course.format_path(course.submitted_directory, student, step)) / f"{step}.ipynb"
-        if Collected.read(folder.parent).has(student, Path(submitted_file), submission):
-            return None
-        return {"student_id": student, "file_id": step}
-
-
-def is_linked(root: Path, student: str, step: str) -> bool:
-    """Return whether a submission would be written through a link."""
-    folder = root / "submitted" / student
-    return any(path.is_symlink() for path in (folder, folder / step, folder / step / f"{step}.ipynb"))
+def _letters(name: str) -> str:
+    """Return only the letters and digits of a name, without accents, as Canvas writes it."""
+    plain = unicodedata.normalize("NFKD", name.casefold())
+    return "".join(letter for letter in plain if letter.isalnum())

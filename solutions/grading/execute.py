@@ -1,8 +1,7 @@
-"""Runs a submission in a sandboxed kernel, as nbgrader's Execute does, beside a judge who decides its test cells."""
+"""Runs a submission in a sandboxed kernel, as nbgrader's Execute does, while a judge decides its test cells."""
 
 import asyncio
 import math
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext
@@ -19,50 +18,51 @@ from nbgrader.preprocessors import Execute
 from traitlets import Bool, Float, Integer, Unicode
 
 from helpers.course.steps import CELLS
-from solutions.grading.ahead import Ahead
-from solutions.grading.environment import answers_of, artifacts_of, records_of
 from solutions.grading.faults import CourseError
-from solutions.grading.gate import Gate
-from solutions.grading.judge.handle import Judge
+from solutions.grading.judge.handle import judging
+from solutions.grading.judge.process import Asked
+from solutions.grading.layout import answers_of, artifacts_of, records_of
+from solutions.grading.locks import Gate
 from solutions.grading.outcome import ANSWERS, decided_outputs, is_test_cell
+from solutions.grading.scratch import Ahead
 from solutions.grading.step_record import UNDER_WAY, StepRecord
-from solutions.grading.untrusted.output_room import OutputRoom
+from solutions.grading.untrusted.limits import OutputRoom
 from solutions.sandbox import Limits, chosen
 from solutions.sandbox.provisioner import SandboxedKernelManager
 from solutions.sandbox.room import close
 from trtcpu.errors import EngineError
 
 _NO_HISTORY = "--HistoryManager.hist_file=:memory:"  # nbclient's for a Python kernel
+# How many characters are kept of an error that does not fit a cell's outputs.
 _ERROR_TEXT = 1000
-"""Characters of an error that does not fit a cell's outputs."""
 
 
 class GradeExecute(Execute):
-    """nbgrader's Execute for this course: artifacts in place before, points from the records after.
+    """nbgrader's Execute for this course: it puts the artifacts in place first, and takes the points from the records.
 
-    A dead kernel, a time limit or a flood of output ends the submission's run, never the grading: what was decided
+    A dead kernel, a time limit or a flood of output ends the submission's run, but not the grading. What was decided
     keeps its points, and each cell that was not reached says why.
     """
 
     started_ahead: ClassVar[Ahead | None] = None
-    """What the next submission of this process takes, where somebody has started it."""
+    """What was started ahead for the next submission of this process, if anything was."""
 
     record_timing = False
     shutdown_kernel = "immediate"
     kernel_manager_class = SandboxedKernelManager
-    notebook_timeout = Integer(3600, help="Seconds that one notebook may take in all.").tag(config=True)
-    alone_timeout = Integer(1200, help="Seconds that one notebook may keep others from grading.").tag(config=True)
-    grace = Integer(60, help="Seconds that a cell may take to end after it was interrupted.").tag(config=True)
-    judge = Unicode("solutions.grading.judge", help="The module that decides the test cells.").tag(config=True)
-    unsafe = Bool(False, help="Grade without a sandbox where none works.").tag(config=True)
+    notebook_timeout = Integer(3600, help="Seconds that a notebook may take in all.").tag(config=True)
+    alone_timeout = Integer(1200, help="Seconds for which a notebook may keep others from grading.").tag(config=True)
+    grace = Integer(60, help="Seconds that a cell may take to end after an interrupt.").tag(config=True)
+    judge = Unicode("solutions.grading.judge.lab", help="The module that decides the test cells.").tag(config=True)
+    unsafe = Bool(False, help="Grade without a sandbox if none works.").tag(config=True)
     memory_gb = Float(8.0, help="Memory that the submission's processes may use together.").tag(config=True)
     disk_gb = Float(2.0, help="What a submission may write.").tag(config=True)
     imports = Unicode(
         "import numpy, onnx, torch; from helpers import feedback, trt; from helpers.engine.backend import load_ahead; "
         "load_ahead()",
-        help="What a kernel that is started ahead imports meanwhile.",
+        help="Code that a kernel runs while it waits, started ahead.",
     ).tag(config=True)
-    output_limit = Integer(2_000_000, help="Characters of output that are kept of one cell.").tag(config=True)
+    output_limit = Integer(2_000_000, help="Characters of output to keep per cell.").tag(config=True)
 
     def preprocess(
         self, nb: NotebookNode, resources: dict[str, Any], **kwargs: Any
@@ -71,7 +71,7 @@ class GradeExecute(Execute):
 
         Raises:
             LabError: no sandbox works here, or the reference could not be made; the message ends with the reason.
-            CourseError: the machine's disk or memory was full, for which no submission pays.
+            CourseError: the machine's disk or memory was full, which is not the submission's fault.
         """
         folder, step = Path(resources["metadata"]["path"]).resolve(), resources["nbgrader"]["assignment"]
         self._student, self._manager = folder.parent, None
@@ -87,17 +87,16 @@ class GradeExecute(Execute):
         turn = self._gate.turn() if kind == "landlock" else nullcontext()
         with closing(self.started_ahead or self.ahead()) as ahead, turn:
             type(self).started_ahead, self._scratch = None, ahead.scratch
-            told = step, artifacts, self._scratch.artifacts, kind
-            room = self._limits.scratch_bytes
-            with Judge(ahead.judge, *told, room, self._told(step)) as self._judge:
+            asked = self._asked(step, kind)
+            with judging(ahead.judge, asked) as self._judge:
                 prepared = self._judge.prepared
                 self._scratch.fill(folder, artifacts, prepared["needs"])
                 self._kernel = ahead.kernel(prepared["environment"], prepared["gpu"])
                 self._ends = time.monotonic() + self.notebook_timeout
                 with self._machine_with_room(step):
                     nb, resources = super().preprocess(nb, resources, **kwargs)
-                changed = self._scratch.keep(step, artifacts, self._judge.judged, room)
-        for index, outputs in self._decided.items():  # only now: a display can still be updated by a later cell
+                changed = self._scratch.keep(step, artifacts, self._judge.judged, asked.room)
+        for index, outputs in self._decided.items():  # only now: a later cell can still update a display
             nb.cells[index].outputs = outputs
         if notes := prepared["notes"] + changed:
             nb.cells.insert(0, _note(notes))
@@ -105,7 +104,7 @@ class GradeExecute(Execute):
 
     @contextmanager
     def _machine_with_room(self, step: str) -> Iterator[None]:
-        """Raise CourseError, whatever became of the notebook, where its kernel ended on a full machine."""
+        """Raise CourseError if the kernel ended because the machine was full."""
         try:
             yield
         finally:
@@ -113,15 +112,19 @@ class GradeExecute(Execute):
                 again = "make room, and run the same command again"
                 raise CourseError(f"{self._student.name} {step} was not graded: {watch.ended_by}; {again}")
 
-    def _told(self, step: str) -> dict[str, Any]:
-        """Return what the judge is told of the run: the seed is in the step's record, where a class is graded."""
-        record = StepRecord.known(self._student, self._student.name, step)
-        answers, exchange = answers_of(self._student), self._exchange
-        return {
-            "seed": record.seed if record.state == UNDER_WAY else None,
-            "answers": answers and str(answers),
-            "exchange": exchange and str(exchange),
-        }
+    def _asked(self, step: str, sandbox: str) -> Asked:
+        """Return what the judge is asked. When a class is graded, the seed is in the step's record."""
+        record, artifacts = StepRecord.known(self._student, self._student.name, step), artifacts_of(self._student)
+        return Asked(
+            step,
+            artifacts,
+            self._scratch.artifacts,
+            sandbox=sandbox,
+            room=self._limits.scratch_bytes,
+            seed=record.seed if record.state == UNDER_WAY else None,
+            answers=answers_of(self._student),
+            exchange=self._exchange,
+        )
 
     @property
     def _exchange(self) -> Path | None:
@@ -129,7 +132,7 @@ class GradeExecute(Execute):
         return Path(self.config.Exchange.root).resolve() if "root" in self.config.Exchange else None
 
     def ahead(self) -> Ahead:
-        """Return what a submission needs besides itself, nothing of it started yet."""
+        """Return what a submission needs, with nothing started yet."""
         if exchange := self._exchange:
             close(exchange)
         arguments = self.extra_arguments or [_NO_HISTORY]
@@ -144,13 +147,13 @@ class GradeExecute(Execute):
         )
 
     def create_kernel_manager(self) -> SandboxedKernelManager:
-        """Return the kernel that was started ahead, where there is one for this submission."""
+        """Return the kernel that was started ahead for this submission, else a new one."""
         self.km = self._manager = self._kernel[0] or super().create_kernel_manager()
         return self.km
 
     async def async_start_new_kernel(self, **kwargs: Any) -> None:
-        """Start the kernel in its sandbox; this process's environment stays as it is."""
-        kwargs |= {"stdout": DEVNULL, "stderr": DEVNULL}  # what escapes the cells' outputs is nobody's terminal's
+        """Start the kernel in its sandbox; this process's environment does not change."""
+        kwargs |= {"stdout": DEVNULL, "stderr": DEVNULL}  # no submission writes to the instructor's terminal
         await super().async_start_new_kernel(**kwargs, **self._kernel[1])
 
     start_new_kernel = run_sync(async_start_new_kernel)  # the one that nbconvert calls
@@ -158,9 +161,9 @@ class GradeExecute(Execute):
     def preprocess_cell(
         self, cell: NotebookNode, resources: dict[str, Any], index: int
     ) -> tuple[NotebookNode, dict[str, Any]]:
-        """Run one cell; in place of a test cell's check the kernel answers the judge, whose record decides its points.
+        """Run one cell. In a test cell the kernel answers the judge instead of running the check.
 
-        Where time is measured nobody else grades on this machine meanwhile; waiting for that is not the cell's time.
+        While time is measured nobody else grades on this machine. Waiting for that does not count as the cell's time.
         """
         came, watch = time.monotonic(), self.km.watch
         with ExitStack() as passing:
@@ -175,7 +178,7 @@ class GradeExecute(Execute):
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Count the time for which nobody else can grade."""
+        """Measure how long nobody else can grade."""
         self._alone_ends = time.monotonic() + self._alone_left
         try:
             yield
@@ -187,7 +190,7 @@ class GradeExecute(Execute):
             return self._run(cell, resources, index)
         name, shown = cell.metadata.nbgrader.grade_id, cell.source
         record = records_of(self._student) / f"{name}.json"
-        _remove(record)
+        record.unlink(missing_ok=True)
         cell, resources = self._judged(cell, resources, index)
         cell.source = shown
         fault = self._faults.get(index) or _raised(cell)
@@ -195,7 +198,7 @@ class GradeExecute(Execute):
         return cell, resources
 
     def _judged(self, cell: NotebookNode, resources: dict[str, Any], index: int) -> tuple[NotebookNode, dict[str, Any]]:
-        """Run a test cell, and have the judge decide it meanwhile."""
+        """Run a test cell while the judge decides it."""
         if self._over(index):
             return cell, resources
         name = cell.metadata.nbgrader.grade_id
@@ -212,7 +215,7 @@ class GradeExecute(Execute):
         return cell, resources
 
     def _over(self, index: int) -> bool:
-        """Return whether nothing more can run; then `_faults` says why of this cell."""
+        """Return whether nothing more can run, and note in `_faults` why not."""
         if self._stopped is None and time.monotonic() > self._ends:
             self._stopped = (
                 f"the notebook's time limit of {self.notebook_timeout} s was used up before cell {index + 1}"
@@ -224,7 +227,7 @@ class GradeExecute(Execute):
         return self._stopped is not None
 
     def _run(self, cell: NotebookNode, resources: dict[str, Any], index: int) -> tuple[NotebookNode, dict[str, Any]]:
-        """Run one cell; note in `_faults` why it did not end, and stop where nothing more can run."""
+        """Run one cell. Note in `_faults` if it did not end, and in `_stopped` if nothing more can run."""
         if self._over(index):
             return cell, resources
         self._timed_out = False
@@ -236,7 +239,7 @@ class GradeExecute(Execute):
             reason = self.km.watch.ended_by or "a crash, an exit or too little memory"
             self._stopped = f"the kernel died in cell {index + 1} ({reason})"
             self._faults[index] = self._stopped
-        except (CellTimeoutError, RuntimeError) as error:  # the kernel's channels: its outputs did not arrive in time
+        except (CellTimeoutError, RuntimeError) as error:  # the kernel's channels: outputs did not arrive in time
             self._faults[index] = f"its outputs did not arrive: {str(error)[:200]!r}"
         if self._timed_out:
             self._faults[index] = f"it was stopped by the time limit after {time.monotonic() - started:.0f} s"
@@ -253,7 +256,7 @@ class GradeExecute(Execute):
         return await super()._async_handle_timeout(timeout, cell)
 
     def _settle(self, index: int) -> None:
-        """Give an interrupted cell some time to end; end the kernel where it does not."""
+        """Give an interrupted cell time to end; if it does not, end the kernel."""
         if not run_sync(self._answers)():
             run_sync(self.km.shutdown_kernel)(now=True)
             self._stopped = f"cell {index + 1} did not end when it was interrupted by the time limit"
@@ -272,7 +275,7 @@ class GradeExecute(Execute):
         return False
 
     def on_cell_executed(self, **told: Any) -> None:
-        """Shorten the error in the kernel's reply: nbgrader shows it where the output itself had no room."""
+        """Shorten the error in the kernel's reply, which nbgrader shows if the output itself had no room."""
         reply = told["execute_reply"]
         if reply["content"].get("status") == "error":
             short = {name: str(reply["content"].get(name, ""))[:_ERROR_TEXT] for name in ("ename", "evalue")}
@@ -281,18 +284,18 @@ class GradeExecute(Execute):
         super().on_cell_executed(**told)
 
     def process_message(self, msg: dict[str, Any], cell: NotebookNode, cell_index: int) -> NotebookNode | None:
-        """Keep a cell's outputs up to `output_limit` characters, and say where the rest was dropped."""
+        """Keep a cell's outputs up to `output_limit` characters, and say where the rest was cut off."""
         try:
             shown = (msg["content"].get("transient") or {}).get("display_id")
             places = 1 + sum(map(len, self._display_id_map.get(shown, {}).values()))
             kept = self._room.admit(msg, places)
             return None if kept is None else super().process_message(kept, cell, cell_index)
-        except (AttributeError, KeyError, TypeError, ValueError):  # no kernel sends such a message, the cell's code did
+        except (AttributeError, KeyError, TypeError, ValueError):  # malformed: the cell's code sent it, not the kernel
             return None
 
 
 def _timed(notebook: NotebookNode) -> set[int]:
-    """Return the indices of the cells that lead to a test cell for which time is measured, and of that one."""
+    """Return the indices of the test cells that measure time, and of the cells that lead to each of them."""
     found, since = set(), []
     for index, cell in enumerate(notebook.cells):
         since.append(index)
@@ -301,16 +304,6 @@ def _timed(notebook: NotebookNode) -> set[int]:
             found |= set(since) if known and known.timed else set()
             since = []
     return found
-
-
-def _remove(path: Path) -> None:
-    """Remove what is there under a record's name, whatever a submission put there."""
-    if path.parent.is_symlink():
-        path.parent.unlink()
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _raised(cell: NotebookNode) -> str | None:

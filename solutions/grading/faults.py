@@ -12,8 +12,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from helpers.tools.files import temporary_path
 from trtcpu.errors import EngineError, LabError
 
+# What must still fit on the course's disk when a submission has run: what a full disk took, nobody can judge.
 ROOM_BYTES = 1 << 20
-"""What must still fit on the course's disk when a submission has run: what a full disk took, nobody can judge."""
 
 _OURS = {getattr(errno, name) for name in "ENOSPC EDQUOT EROFS EACCES EPERM EIO EMFILE ENFILE ENOMEM".split()}
 DISK_FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EROFS))

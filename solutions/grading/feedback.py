@@ -1,63 +1,75 @@
-"""The feedback that a student reads: nbgrader's page with a summary on top, made from gradebook and records."""
+"""What a graded notebook becomes: formgrader's page for the person who grades, and the student's feedback.
 
+Formgrader shows rubric, marked samples and the submission's charts above each cell that a person grades. The feedback
+is nbgrader's page with a summary on top, made from gradebook and records.
+"""
+
+import base64
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
 from nbgrader.api import Gradebook
-from nbgrader.preprocessors import NbGraderPreprocessor
 from nbgrader.server_extensions.formgrader.handlers import template_path
-from nbgrader.utils import is_grade
+from nbgrader.utils import is_grade, is_solution
 from traitlets.config import Config
 
-from helpers.course.steps import CELLS, COLUMNS
-from solutions.checks.core.record import ClaimResult
-from solutions.grading.environment import records_of
-from solutions.grading.marking import without_guide
+from helpers.course.handout import ELSEWHERE
+from helpers.course.steps import ARTIFACTS, CELLS, COLUMNS
+from solutions.checks.core.record import Record
+from solutions.grading.layout import ROOT, artifacts_of, records_of
 from solutions.grading.outcome import is_test_cell, usable_record
-from solutions.grading.untrusted.pages import strict_head
-from solutions.grading.untrusted.rendering import PageExporter
+from solutions.grading.untrusted.pages import PageExporter
 
-_HIDDEN = re.compile(r"^### BEGIN HIDDEN TESTS$.*?^### END HIDDEN TESTS$", re.S | re.M)
-_TEMPLATES = Path(__file__).parent / "templates"
-
-
-@dataclass
-class CellResult:
-    """A graded cell. `lost` are its claims without full points; `reason` says why where no claim does."""
-
-    name: str
-    title: str
-    criterion: str
-    score: float
-    points: float
-    pending: bool = False
-    lost: list[ClaimResult] = field(default_factory=list)
-    reason: str = ""
+_FOR_THE_GRADER = "for-the-grader"
+_SAMPLES = "docs/grading-samples.md"
+_LARGEST_CHART_BYTES = 2 << 20
 
 
-class FeedbackSummary(NbGraderPreprocessor):
-    """Gathers what the template lab_feedback shows: `resources["lab"]`."""
+def marking_guide(nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
+    """Put docs/grading-samples.md and the charts above every answer that has points of its own.
 
-    def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
-        """Add the summary of a graded notebook; nbgrader's GetGrades has put the scores into its cells."""
-        about = resources["nbgrader"]
-        without_guide(nb)
-        for cell in filter(is_test_cell, nb.cells):
-            cell.source = _HIDDEN.sub("", cell.source).rstrip()
-        records = records_of(Path(resources["metadata"]["path"]).resolve().parent)
-        with Gradebook(about["db_url"]) as gradebook:
-            cells = [_result(cell, records, _pending(gradebook, about, cell)) for cell in nb.cells if is_grade(cell)]
-        resources["lab"] = {
-            "heading": _heading(nb) or about["notebook"],
-            "cells": cells,
-            "criteria": [_sum(criterion, cells) for criterion in COLUMNS if _sum(criterion, cells)[2]],
-            "titles": {cell.name: cell.title for cell in cells},
-        }
-        return nb, resources
+    A preprocessor of nbconvert, in place. The charts are there because the cells that show them are not run in grading.
+    """
+    without_guide(nb)
+    charts = artifacts_of(Path(resources["metadata"]["path"]).resolve().parent)
+    for index in reversed(range(len(nb.cells))):
+        if is_grade(nb.cells[index]) and is_solution(nb.cells[index]):
+            drawn = "".join(_chart(charts / name) for name in ARTIFACTS if name.endswith(".png"))
+            text = f"{_guide()}\n\n<div>{drawn}</div>"
+            nb.cells.insert(index, new_markdown_cell(text, metadata={"tags": [_FOR_THE_GRADER]}))
+    return nb, resources
+
+
+def without_guide(notebook: NotebookNode) -> None:
+    """Take the cells out that are for the person who grades, in place."""
+    notebook.cells = [cell for cell in notebook.cells if _FOR_THE_GRADER not in cell.metadata.get("tags", [])]
+
+
+def feedback_summary(nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
+    """Gather what the template lab_feedback shows, as `resources["lab"]`.
+
+    A preprocessor of nbconvert, after nbgrader's GetGrades, which has put the scores into the cells.
+    """
+    about = resources["nbgrader"]
+    without_guide(nb)
+    nb.cells = [cell for cell in nb.cells if cell.get("id") != ELSEWHERE]
+    for cell in filter(is_test_cell, nb.cells):
+        cell.source = re.sub(r"(?ms)^### BEGIN HIDDEN TESTS$.*?^### END HIDDEN TESTS$", "", cell.source).rstrip()
+    records = records_of(Path(resources["metadata"]["path"]).resolve().parent)
+    with Gradebook(about["db_url"]) as gradebook:
+        grades = gradebook.find_submission_notebook(about["notebook"], about["assignment"], about["student"]).grades
+        pending = {grade.name for grade in grades if grade.auto_score is None and grade.manual_score is None}
+    cells = [_result(cell, records, pending) for cell in nb.cells if is_grade(cell)]
+    resources["lab"] = {
+        "heading": _heading(nb) or about["notebook"],
+        "criteria": COLUMNS,
+        "cells": cells,
+        "titles": {cell["name"]: cell["title"] for cell in cells},
+    }
+    return nb, resources
 
 
 class FeedbackExporter(PageExporter):
@@ -67,47 +79,60 @@ class FeedbackExporter(PageExporter):
     def default_config(self) -> Config:
         """Where the templates are: nbgrader's configuration, which comes after this, names its own."""
         config = super().default_config
-        bootstrap = Path(template_path).parent / "static" / "node_modules" / "bootstrap" / "dist" / "css"
-        config.FeedbackExporter.template_name = "lab_feedback"
-        config.FeedbackExporter.extra_template_basedirs = [str(_TEMPLATES), template_path]
-        config.FeedbackExporter.extra_template_paths = [template_path, str(bootstrap)]
+        config.FeedbackExporter.update(
+            template_name="lab_feedback",
+            extra_template_basedirs=[str(Path(__file__).parent / "templates"), template_path],
+            extra_template_paths=[template_path, str(Path(template_path, "../static/node_modules/bootstrap/dist/css"))],
+        )
         return config
 
-    def default_filters(self) -> Iterator[tuple[str, Any]]:
-        """Add the template's own."""
-        yield from super().default_filters()
-        yield "strict_head", strict_head
+
+def _guide() -> str:
+    text = re.sub(r"\[([^]]+)\]\([^)]*\)", r"\1", (ROOT / _SAMPLES).read_text())
+    rubric, *parts = re.split(r"^## (.*)\n", text.split("\n", 1)[1], flags=re.M)
+    folded = [
+        f'<details><summary style="display:list-item;cursor:pointer">{title}</summary>\n\n{body.strip()}\n\n</details>'
+        for title, body in zip(parts[::2], parts[1::2], strict=True)
+    ]
+    return "\n\n".join([f"**For you who grade** ({_SAMPLES}; students do not see this cell)", rubric.strip(), *folded])
 
 
-def _result(cell: NotebookNode, records: Path, pending: bool) -> CellResult:
+def _chart(path: Path) -> str:
+    data = path.read_bytes() if path.is_file() and path.stat().st_size <= _LARGEST_CHART_BYTES else b""
+    if not data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return f"<p>{path.name} is no picture or was not made</p>"
+    text = base64.b64encode(data).decode()
+    return f'<img alt="{path.name}" style="max-width:48%" src="data:image/png;base64,{text}">'
+
+
+def _result(cell: NotebookNode, records: Path, pending: set[str]) -> dict[str, Any]:
+    """Return what is shown of a graded cell.
+
+    `lost` are its claims without full points; `reason` says why points are missing where no claim does.
+    """
     about, name = cell.metadata.nbgrader, cell.metadata.nbgrader.grade_id
-    known = CELLS.get(name)
-    result = CellResult(
-        name, known.title if known else name, known.criterion if known else "", about.score, about.points, pending
-    )
+    record = usable_record(records / f"{name}.json")[0] if is_test_cell(cell) else None
+    return {
+        "name": name,
+        "title": CELLS[name].title if name in CELLS else name,
+        "criterion": CELLS[name].criterion if name in CELLS else "",
+        "score": about.score,
+        "points": about.points,
+        "pending": name in pending,
+        "lost": [claim for claim in record.results if claim.earned < claim.points] if record else [],
+        "reason": _reason(cell, record),
+    }
+
+
+def _reason(cell: NotebookNode, record: Record | None) -> str:
+    about = cell.metadata.nbgrader
     if not is_test_cell(cell):
-        result.reason = about.get("comment") or ""
-        return result
-    record = usable_record(records / f"{name}.json")
-    result.lost = [claim for claim in record.results if claim.earned < claim.points] if record else []
-    said = [output.text for output in cell.outputs if output.output_type == "stream"]
-    result.reason = " ".join(text.strip() for text in said if text.startswith("No points"))
-    if record and not result.reason and abs(record.earned - about.score) > 0.005:
-        result.reason = f"The checks gave {record.earned:g}; a person changed that to {about.score:g}."
-    return result
-
-
-def _pending(gradebook: Gradebook, about: dict[str, str], cell: NotebookNode) -> bool:
-    grade = gradebook.find_grade(
-        cell.metadata.nbgrader.grade_id, about["notebook"], about["assignment"], about["student"]
-    )
-    return grade.auto_score is None and grade.manual_score is None
-
-
-def _sum(criterion: str, cells: list[CellResult]) -> tuple[str, float, float]:
-    """Return a criterion, the points for it, and how many there are."""
-    own = [cell for cell in cells if cell.criterion == criterion]
-    return criterion, round(sum(cell.score for cell in own), 2), sum(cell.points for cell in own)
+        return about.get("comment") or ""
+    said = [output.text.strip() for output in cell.outputs if output.output_type == "stream"]
+    undecided = " ".join(text for text in said if text.startswith("No points"))
+    if record and not undecided and abs(record.earned - about.score) > 0.005:
+        return f"The checks gave {record.earned:g}; a person changed that to {about.score:g}."
+    return undecided
 
 
 def _heading(notebook: NotebookNode) -> str:

@@ -1,53 +1,23 @@
-"""Grades a class: each submission on its own, so that one that fails harms no other."""
+"""Grades a class, each submission on its own, so that one that fails does not harm another."""
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
 
 from solutions.grading.course import Course
-from solutions.grading.environment import answers_kept
 from solutions.grading.faults import course_faults
-from solutions.grading.grades import StudentGrades, grades_of, maxima
-from solutions.grading.journal import Journal
-from solutions.grading.links import remove_links
-from solutions.grading.step_record import write_notes
+from solutions.grading.gradebook import Journal
+from solutions.grading.grades import ClassGrades, class_grades
+from solutions.grading.layout import answers_kept, remove_links
 from solutions.grading.submissions import Submission, check_files, check_notebook
-from solutions.grading.work.piece import Done, Piece, empty_gradebook, write_feedback
-from solutions.grading.work.pool import HERE, Pool, drive
+from solutions.grading.work.place import Piece, empty_gradebook, write_feedback
+from solutions.grading.work.pool import HERE, Pool, Work, drive
 from trtcpu.errors import InputError
 
 TO_GRADE, UNCHANGED = "to grade", "unchanged"
 
+# Called with a student, a step and a line: "graded", UNCHANGED, or why the step was refused.
 Report = Callable[[str, str, str], None]
-"""Called with student, step and a line: "graded", UNCHANGED, or why it was refused."""
-
-
-@dataclass
-class ClassGrades:
-    """Everybody's grades, and what each criterion is worth in the steps of this course.
-
-    `killed` are the steps that were not graded since their processes were killed. It may have been the machine that
-    lacked memory, or the submission that took it: the others are graded, and the command's exit code says so.
-    """
-
-    steps: list[str]
-    worth: dict[str, float]
-    students: list[StudentGrades] = field(default_factory=list)
-    killed: list[str] = field(default_factory=list)
-
-    @property
-    def fault(self) -> str:
-        """A line about what was killed; empty where nothing was."""
-        return f"killed and not graded: {', '.join(self.killed)}; the same command grades it" if self.killed else ""
-
-
-def register_steps(course: Course) -> list[str]:
-    """Put every step's notebook into the gradebook where it lacks it; return the steps."""
-    steps = course.graded
-    for step in steps:
-        course.register(step)
-    return steps
 
 
 def grade_class(
@@ -60,32 +30,32 @@ def grade_class(
     seed: int | None = None,
     pool: Pool = HERE,
 ) -> ClassGrades:
-    """Grade every submission, step by step, write its feedback, and return the grades.
+    """Grade every submission step by step, write its feedback, and return the grades in the order of `submissions`.
 
-    What cannot be graded is refused with a line in the student's notes and gives no points. With `again`, what was
-    graded before from the same files is graded anew. Inputs are drawn from the `seed`, the same ones for everybody;
-    without it a step meets those of the last time. The pieces of work are done in the `pool`; a student's one after the
-    other, since a step takes what earlier ones made. Grades are in the order of `submissions`.
+    A step that cannot be graded is refused: it gets no points, and the student's notes say why. A student's steps are
+    graded one after the other, since later steps use the artifacts of earlier ones.
+
+    Args:
+        again: grade steps again that were graded from the same files.
+        seed: what inputs are drawn from, the same for everybody; by default each step gets those of the last time.
+        pool: what does the pieces of work.
 
     Raises:
-        CourseError: the course's disk or gradebook failed; what was graded until then is kept.
+        CourseError: the course's disk or gradebook failed. What was graded until then is kept.
     """
-    with course.gradebook() as gradebook:
-        result = ClassGrades(steps, maxima(gradebook, steps))
     with course_faults():
-        grading = _Grading(course, steps, report, again, seed, empty_gradebook(course))
+        grading = _Grading(course, report, again, seed, empty_gradebook(course))
     with ExitStack() as stack:
         with course_faults():
             stack.enter_context(answers_kept(course.root))
-        students = drive(map(grading.student, _longest_first(submissions, pool)), pool)
-        order = [one.student for one in submissions]
-        result.students = sorted(students, key=lambda grades: order.index(grades.student))
+        drive(map(grading.student, _longest_first(submissions, pool)), pool)
+    result = class_grades(course, submissions, steps)
     result.killed = grading.killed
     return result
 
 
 def foretold(course: Course, submission: Submission, *, again: bool = False) -> Iterator[tuple[str, str]]:
-    """Yield each submitted step and what grading would say of it: TO_GRADE, UNCHANGED, or why it would be refused."""
+    """Yield each submitted step with what grading would say: TO_GRADE, UNCHANGED, or why it would be refused."""
     student = submission.student
     ahead = Journal(course, student).to_grade(submission.steps, again=again)
     for step in submission.steps:
@@ -100,93 +70,61 @@ def foretold(course: Course, submission: Submission, *, again: bool = False) -> 
 
 @dataclass
 class _Grading:
-    """What is the same for everybody."""
+    """What all submissions share."""
 
     course: Course
-    steps: list[str]
     report: Report
     again: bool
     seed: int | None
     gradebook: bytes
     killed: list[str] = field(default_factory=list)
-    undecided: set[tuple[str, str]] = field(default_factory=set)
 
-    def student(self, submission: Submission) -> Generator[Piece, Done, StudentGrades]:
-        """Yield the pieces of work on a submission, take what became of each, and return the grades."""
-        graded = []
+    def student(self, submission: Submission) -> Work:
+        """Yield the pieces of work on a submission and receive their results."""
+        notes: dict[str, list[str]] = {}
         for step in submission.steps:
-            if (yield from self._step(submission, step)):
-                graded.append(step)
-        course, student = self.course, submission.student
-        with course_faults(), course.gradebook() as gradebook:
-            for step in graded:
-                journal = Journal(course, student)
-                mended, changed = journal.settle(gradebook, step)
-                if mended:
-                    _note(submission, step, ["the gradebook lacked what the record has: put back"])
-                try:
-                    changed |= journal.settle_lateness(gradebook, step)
-                except InputError as error:
-                    _note(submission, step, [str(error)])
-                if changed or not course.feedback_page(student, step).is_file():
-                    _note(submission, step, write_feedback(course, student, step))
-            grades = grades_of(gradebook, student, self.steps, graded)
-            if self.steps == course.graded:  # of a part of the steps not all is known
-                write_notes(course.autograded(student), student, submission.notes)
-        grades.notes = submission.notes
-        undecided = [step for step in submission.steps if (student, step) in self.undecided]
-        grades.ungraded = self.steps if submission.refused else undecided
-        return grades
+            yield from self._step(submission.student, step, notes)
+        journal = Journal(self.course, submission.student)
+        with course_faults(), self.course.gradebook() as gradebook:
+            for step, lines in notes.items():
+                page = self.course.feedback_page(submission.student, step)
+                if journal.settle(gradebook, step, lines) or not page.is_file():
+                    journal.note(step, write_feedback(self.course, submission.student, step))
 
-    def _step(self, submission: Submission, step: str) -> Generator[Piece, Done, bool]:
-        course, student = self.course, submission.student
-        note = partial(_note, submission, step)
-        note(remove_links(course.root, student, step))
-        journal = Journal(course, student)
-        try:
-            check_files(course, student, step)
-            found = check_notebook(course, student, step)
-        except InputError as error:
-            return self._refused(journal, submission, step, str(error))
+    def _step(self, student: str, step: str, notes: dict[str, list[str]]) -> Work:
+        """Grade a step if it has to be; put the notes about a graded one into `notes`."""
+        course, journal = self.course, Journal(self.course, student)
         with course_faults():
-            unchanged = journal.done(step) and not self.again
-            if not unchanged:
-                done = yield Piece(course, journal.begin(step, self.seed), self.gradebook)
-                if done.killed:
-                    self.killed.append(f"{student} {step}")
-                if done.killed or done.failed:
-                    self.undecided.add((student, step))
-                if done.refused:
-                    return self._refused(journal, submission, step, done.refused)
-                journal.end(done.record)
-        note(found)
-        if not unchanged:
-            note(done.notes)
-        self.report(student, step, UNCHANGED if unchanged else "graded")
-        return True
+            mended = remove_links(course.root, student, step)
+            try:
+                check_files(course, student, step)
+                mended += check_notebook(course, student, step)
+            except InputError as error:
+                return self._refuse(journal, step, [*mended, _refusal(str(error))])
+            if journal.done(step) and not self.again:
+                notes[step] = mended
+                return self.report(student, step, UNCHANGED)
+            done = yield Piece(course, journal.begin(step, self.seed), self.gradebook)
+            self.killed += [f"{student} {step}"] if done.killed else []
+            if done.refused:
+                lines = [*mended, _refusal(done.refused)]
+                return self._refuse(journal, step, lines, decided=not (done.killed or done.failed))
+            journal.end(done.record)
+            notes[step] = mended + done.notes
+            self.report(student, step, "graded")
 
-    def _refused(self, journal: Journal, submission: Submission, step: str, reason: str) -> bool:
-        line = _refusal(reason)
-        if (submission.student, step) not in self.undecided:
-            with course_faults():
-                journal.refuse(step)
-        _note(submission, step, [line])
-        self.report(submission.student, step, line)
-        return False
+    def _refuse(self, journal: Journal, step: str, lines: list[str], *, decided: bool = True) -> None:
+        journal.refuse(step, lines, decided=decided)
+        self.report(journal.student, step, lines[-1])
 
 
 def _longest_first(submissions: list[Submission], pool: Pool) -> list[Submission]:
-    """Return who handed in most steps first, where several are graded at a time: else all wait for their last ones.
+    """Put the students with the most steps first if several are graded at a time, so that nobody's last steps wait.
 
-    That is Graham's rule of the longest processing time (1969), with steps for times.
+    This is Graham's longest-processing-time rule (1969), with the number of steps for the time.
     """
     return sorted(submissions, key=lambda one: -len(one.steps)) if pool.at_once > 1 else submissions
 
 
 def _refusal(reason: str) -> str:
     return f"refused: {' '.join(reason.split())}"
-
-
-def _note(submission: Submission, step: str, lines: list[str]) -> None:
-    said = [f"{step}: {line}" for line in lines]
-    submission.notes += [note for note in said if note not in submission.notes]

@@ -1,33 +1,50 @@
-"""A class's grades: read from the gradebook by criterion, written as CSV and JSON, shown as a table."""
+"""A class's grades by criterion: read from the records, written as CSV and JSON, shown as a table."""
 
 import csv
 import io
 import json
+import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nbgrader.api import Gradebook
+from nbgrader.utils import is_grade
 from rich.markup import escape
 from rich.table import Table
 
 from helpers.course.steps import BONUS, CELLS, COLUMNS, CRITERIA, STEPS
 from helpers.tools.files import atomic_path
-from solutions.grading.faults import CourseError
-from solutions.grading.saving import held
-from solutions.grading.step_record import StepRecord
+from solutions.checks.core.asked import points_of
+from solutions.grading.course import Course
+from solutions.grading.outcome import is_test_cell
+from solutions.grading.step_record import GRADED, REFUSED, StepRecord, grades_folder
+from solutions.grading.submissions import (
+    Submission,
+    check_files,
+    check_notebook,
+    find_submissions,
+    note_strangers,
+    read_roster,
+)
 from solutions.grading.untrusted.text import printable, text_cell
+from trtcpu.errors import InputError
 
+# The criterion of the part that a person grades.
 MANUAL = "documentation"
-"""The criterion that a person's part belongs to; it is pending until it is read."""
 
 
 @dataclass
 class StudentGrades:
     """One student's points by criterion and by step, so far.
 
-    `pending` are points that a person has still to give. `ungraded` are steps that were handed in and are not decided.
+    Attributes:
+        pending: the points that a person still has to give.
+        late: the points that being late costs.
+        ungraded: steps that were handed in and are not decided yet.
+        absent: steps that were not handed in.
+        unread: steps with points that a person still has to give.
     """
 
     student: str
@@ -37,9 +54,11 @@ class StudentGrades:
     late: float = 0.0
     notes: list[str] = field(default_factory=list)
     ungraded: list[str] = field(default_factory=list)
+    absent: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
 
     def shown(self) -> dict[str, Any]:
-        """Return all that is known, with None for an ungraded step and each sum that its points belong to."""
+        """Return everything, with None for an ungraded step and for each sum that its points belong to."""
         return {
             **asdict(self),
             "points": {name: None if self.lacks(name) else points for name, points in self.points.items()},
@@ -48,49 +67,156 @@ class StudentGrades:
         }
 
     def lacks(self, *criteria: str) -> bool:
-        """Return whether an ungraded step has points of one of these criteria."""
+        """Return whether an ungraded step has points in one of these criteria."""
         return any(cell.step in self.ungraded and cell.criterion in criteria for cell in CELLS.values())
 
     @property
     def total(self) -> float:
-        """The points of the 100 so far, to a hundredth, less what being late costs; a bonus is none of them."""
+        """The points out of 100 so far, rounded to hundredths, minus late penalties; without the bonus."""
         return round(max(0.0, sum(self.points[criterion] for criterion in CRITERIA) - self.late), 2)
 
 
-def maxima(gradebook: Gradebook, steps: list[str]) -> dict[str, float]:
-    """Return what each criterion is worth in `steps`, from the cells in the gradebook."""
+@dataclass
+class ClassGrades:
+    """Everybody's grades, and what each criterion is worth in this course's steps.
+
+    `killed` names the steps that were not graded because their processes were killed. Either the machine lacked memory
+    or the submission used it up; the other steps are graded, and the command exits with 1.
+    """
+
+    steps: list[str]
+    worth: dict[str, float]
+    students: list[StudentGrades] = field(default_factory=list)
+    killed: list[str] = field(default_factory=list)
+
+    @property
+    def fault(self) -> str:
+        """A line about what was killed; empty if nothing was."""
+        return f"killed and not graded: {', '.join(self.killed)}; the same command grades it" if self.killed else ""
+
+
+def class_grades(course: Course, submissions: list[Submission], steps: list[str]) -> ClassGrades:
+    """Return the grades of these submissions in these steps, from the records."""
+    rows = [_student(course, submission, steps) for submission in submissions]
+    return ClassGrades(steps, worth_of(course, steps), rows)
+
+
+def rebuilt(course: Course) -> ClassGrades:
+    """Return everybody's grades from the records alone, without the gradebook and without running anything.
+
+    Raises:
+        InputError: there are no records.
+    """
+    known = {path.parent.name for path in course.autograded("").glob("*/grades") if path.is_dir()}
+    if not known:
+        raise InputError(f"no records to rebuild grades from: expected {course.autograded('<student>')}/grades/")
+    everybody: list[Submission] = []
+    with suppress(InputError):  # submitted/ may be elsewhere
+        everybody += find_submissions(course, course.graded)
+        note_strangers(read_roster(course.root), everybody)
+    gone = known - {submission.student for submission in everybody}
+    everybody += [Submission(student, course.graded) for student in gone]
+    return class_grades(course, sorted(everybody, key=lambda one: one.student), course.graded)
+
+
+def _student(course: Course, submission: Submission, steps: list[str]) -> StudentGrades:
+    records, notes, ungraded = {}, [*submission.notes], steps if submission.refused else []
+    for step in submission.steps:
+        record, lines = _decided(course, submission.student, step)
+        notes += [f"{step}: {line}" for line in lines]
+        if record is None:
+            ungraded.append(step)
+        elif record.state == GRADED:
+            records[step] = record
+    grades = summed(submission.student, steps, records)
+    grades.notes, grades.ungraded = list(dict.fromkeys(notes)), ungraded
+    handed_in = {step for step in steps if course.submitted(submission.student, step).is_file()}
+    grades.absent = [step for step in steps if step not in {*handed_in, *records, *ungraded}]
+    return grades
+
+
+def _decided(course: Course, student: str, step: str) -> tuple[StepRecord | None, list[str]]:
+    """Return a step's record, None if it is not decided yet, and the notes about it."""
+    folder, there = course.autograded(student), course.submitted(student, step).is_file()
+    if not (grades_folder(folder) / f"{step}.json").exists():
+        if not there:
+            return StepRecord(student, step, REFUSED), []
+        return None, ["no points: it was handed in and is not graded yet; grade the step"]
+    try:
+        record = StepRecord.read(folder, student, step)
+    except InputError as error:
+        return None, [f"no points: {error}"]
+    if record.state == GRADED:
+        return record, record.notes
+    if record.state != REFUSED:
+        stopped = "no points: it was being graded when grading stopped; grade the step again"
+        return None, record.notes or [stopped]
+    if there and _can_be_graded(course, student, step):
+        return None, [*record.notes, "no points: it was refused, and what is handed in now is not graded yet"]
+    return record, record.notes
+
+
+def _can_be_graded(course: Course, student: str, step: str) -> bool:
+    try:
+        check_files(course, student, step)
+        check_notebook(course, student, step)
+    except InputError:
+        return False
+    return True
+
+
+def worth_of(course: Course, steps: list[str]) -> dict[str, float]:
+    """Return what each criterion is worth, from the source notebooks."""
     worth = dict.fromkeys(COLUMNS, 0.0)
     for step in steps:
-        for cell in gradebook.find_notebook(step, step).grade_cells:
-            worth[CELLS[cell.name].criterion] += cell.max_score
+        for cell in filter(is_grade, course.notebook(step).cells):
+            about = cell.metadata.nbgrader
+            worth[CELLS[about.grade_id].criterion] += about.points
     return worth
 
 
-def grades_of(gradebook: Gradebook, student: str, steps: list[str], graded: list[str]) -> StudentGrades:
-    """Return a student's grades; of `steps`, those not in `graded` (missing or refused) give no points.
+def check_worth(course: Course) -> None:
+    """Check that every test cell is worth the sum of its task's points.
+
+    A course with a judge of its own is skipped, since only that judge knows the points.
 
     Raises:
-        CourseError: the gradebook has nothing about a step that was graded.
+        InputError: a cell is worth more or less than its task, or a notebook cannot be read.
     """
-    records = {step: held(gradebook, StepRecord(student, step)) for step in graded}
-    for step, found in records.items():
-        if found is None:
-            raise CourseError(f"the gradebook has lost {step} of {student}: run the same command again")
-    return summed(student, steps, records)
+    if "judge" in course.config.GradeExecute:
+        return
+    if wrong := [line for step in course.graded for line in _differences(course, step)]:
+        raise InputError(f"{'; '.join(wrong)}: set the same points in both")
+
+
+def _differences(course: Course, step: str) -> list[str]:
+    source, rooms = course.source(step), f"helpers/checks/points/ and solutions/checks/, s{step}"
+    labels = [cell.metadata.nbgrader for cell in course.notebook(step).cells if is_test_cell(cell)]
+    worth = {label.get("grade_id"): label.get("points", 0) for label in labels}
+    declared = {name: sum(point.worth for point in points_of(name)) if name in CELLS else 0 for name in worth}
+    return [
+        f"the cell {name} has {points!r} points in {source.relative_to(course.root)}, "
+        f"those of its tasks ({rooms}) sum to {declared[name]:g}"
+        for name, points in worth.items()
+        if not isinstance(points, (int, float)) or not math.isclose(points, declared[name])
+    ]
 
 
 def summed(student: str, steps: list[str], records: Mapping[str, StepRecord]) -> StudentGrades:
     """Return a student's grades from the records of their graded steps.
 
-    As nbgrader's export has it, a late step costs no more than it earned. Being late with an optional one costs its own
-    points, and none of the 100.
+    As in nbgrader's export, a late step loses no more than it earned. A late optional step loses points of the bonus.
     """
     grades = StudentGrades(student, steps=dict.fromkeys(steps, 0.0))
     for step, record in records.items():
         for name, cell in record.cells.items():
+            if name not in CELLS:  # of an older version of the course
+                continue
             grades.points[CELLS[name].criterion] += cell.score
             grades.steps[step] += cell.score
-            grades.pending += cell.points if cell.pending else 0.0
+            if cell.pending:
+                grades.pending += cell.points
+                grades.unread += [step] if step not in grades.unread else []
         penalty = min(record.penalty or 0.0, grades.steps[step])
         grades.steps[step] -= penalty
         if step in STEPS:
@@ -104,7 +230,7 @@ def summed(student: str, steps: list[str], records: Mapping[str, StepRecord]) ->
 
 
 def table(grades: list[StudentGrades], worth: dict[str, float]) -> Table:
-    """Return the class as a table: a row a student, a column a criterion; a last one where the course has a bonus."""
+    """Return a table with a row per student, a column per criterion, and the bonus if the course has one."""
     shown = Table(title="Points", title_justify="left")
     shown.add_column("student", overflow="fold")
     for criterion in CRITERIA:
@@ -123,9 +249,9 @@ def table(grades: list[StudentGrades], worth: dict[str, float]) -> Table:
 
 
 def write_grades(folder: Path, grades: list[StudentGrades], worth: dict[str, float], steps: list[str]) -> None:
-    """Write grades.csv (one line a student) and grades.json (the same with all notes) into `folder`: both or neither.
+    """Write grades.csv (a line per student) and grades.json (the same, with all notes) into `folder`: both or neither.
 
-    An ungraded step is an empty cell or null, and so is each sum that its points belong to. A cell that a spreadsheet
+    An ungraded step is an empty cell or null, and so is each sum that its points belong to. A value that a spreadsheet
     would take for a formula is written as text.
     """
     text = io.StringIO()

@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
@@ -10,17 +9,12 @@ from nbformat.v4 import new_output
 from solutions.checks.core.record import Record, read_record
 from trtcpu.errors import LabError
 
+# What runs after a test cell's visible check of a notebook of our own and decides its points. No notebook holds it.
 CLAIMS = "from solutions.checks import grade_cell\n\ngrade_cell({cell!r}, globals())"
-"""What runs after a test cell's visible check of a notebook of our own and decides its points. No notebook holds it."""
-
+# What runs in place of a submission's visible check: it answers the judge, who decides elsewhere.
+# The check says nothing in grading, and its line raises where one of several functions is missing: the others' claims
+# are asked all the same.
 ANSWERS = "from helpers.checks.probes.serve import serve\n\nserve({door!r}, globals())"
-"""What runs in place of a submission's visible check: it answers the judge, who decides elsewhere.
-
-The check says nothing in grading, and its line raises where one of several functions is missing: the others' claims are
-asked all the same.
-"""
-
-_UNDECIDED = "it ended without a record"
 
 
 def is_test_cell(cell: NotebookNode) -> bool:
@@ -37,27 +31,22 @@ def decided_outputs(record: Path, points: float, fault: str | None) -> list[Note
         points: what the cell is worth in the gradebook.
         fault: why the cell did not run to its end, None where it did.
     """
-    found, refused = _record(record)
-    outputs, earned = [], 0.0
+    found, refused = usable_record(record)
+    outputs = []
     if found is not None:
         card = found.card()
-        data = {"text/html": card._repr_html_(), "text/plain": str(card)}
-        outputs.append(new_output("display_data", data))
-        earned = found.earned
-    if found is None or _unfinished(found) or fault:
+        outputs.append(new_output("display_data", {"text/html": card._repr_html_(), "text/plain": str(card)}))
+    if found is None or fault or sum(result.points for result in found.results) < found.points - 1e-6:
         lost = "No points" if found is None else "No points for what could not be asked or is not listed above"
-        outputs.append(new_output("stream", name="stdout", text=f"{lost}: {refused or fault or _UNDECIDED}.\n"))
+        why = refused or fault or "it ended without a record"
+        outputs.append(new_output("stream", name="stdout", text=f"{lost}: {why}.\n"))
+    earned = 0.0 if found is None else found.earned
     decided = f"{min(max(earned, 0.0), points):g}"
     return [*outputs, new_output("execute_result", {"text/plain": decided}, execution_count=1)]
 
 
-def usable_record(path: Path) -> Record | None:
-    """Return the record in a file; None where there is none or what is there is refused."""
-    return _record(path)[0]
-
-
-def _record(path: Path) -> tuple[Record | None, str]:
-    """Return the record in a file, or None and, where something else is there, why it is refused."""
+def usable_record(path: Path) -> tuple[Record | None, str]:
+    """Return the record in a file, None where there is none that can be used, and why what is there is refused."""
     if not os.path.lexists(path):
         return None, ""
     if path.parent.is_symlink():
@@ -66,8 +55,3 @@ def _record(path: Path) -> tuple[Record | None, str]:
         return read_record(path), ""
     except LabError as error:
         return None, str(error).replace(f"{path.parent}/", "")
-
-
-def _unfinished(record: Record) -> bool:
-    decided: Any = sum(result.points for result in record.results)
-    return decided < record.points - 1e-6

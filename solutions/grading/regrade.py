@@ -7,53 +7,50 @@ There the same can be stopped and gone on with; the real course's grades are onl
 import itertools
 import os
 import shutil
-import sys
-import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
-from helpers.course.steps import ARTIFACTS, CELLS
+from helpers.course.steps import ARTIFACTS, BY_NAME
 from helpers.tools.files import atomic_path
 from helpers.tools.signals import clean_ends
 from solutions.checks.core.record import ClaimResult
 from solutions.grading.course import Course
-from solutions.grading.environment import artifacts_of, records_of
-from solutions.grading.faults import course_faults
-from solutions.grading.grade import grade_class, register_steps
-from solutions.grading.gradebook import check_gradebook, copy_gradebook
-from solutions.grading.journal import Journal
-from solutions.grading.lock import course_lock
+from solutions.grading.grade import grade_class
+from solutions.grading.gradebook import Journal, copy_gradebook, held, made_ready
+from solutions.grading.grades import check_worth
+from solutions.grading.layout import artifacts_of, records_of
+from solutions.grading.locks import course_lock
 from solutions.grading.outcome import usable_record
-from solutions.grading.parts import chosen_part
-from solutions.grading.saving import held
+from solutions.grading.run import Say, make_ready, one_line_a_fault
 from solutions.grading.step_record import REFUSED, StepRecord, grades_folder
-from solutions.grading.submissions import find_submissions
+from solutions.grading.submissions import chosen_part, find_submissions
 from solutions.grading.untrusted.text import printable
-from solutions.grading.work.choice import chosen_pool
-from solutions.grading.work.piece import write_feedback
-from solutions.grading.worth import check_worth
-from solutions.sandbox import chosen
-from trtcpu.errors import InputError, LabError
+from solutions.grading.work.place import write_feedback
+from solutions.grading.work.pool import Pool, chosen_pool
+from trtcpu.errors import InputError
 
 FOLDER = "regraded"
 PUBLISHED = "published"
 MEASURED, OVERRULED = "measured again", "a person's points stay"
+_NO_CLAIM = ClaimResult("", "", points=0.0, earned=0.0, status="lost")
 _CHANGED_SINCE = f"left out: {FOLDER}/ has it of other notebooks or checks than there are now; run --diff again"
 _NOT_ALONE = f"left out: in {FOLDER}/ the steps before it were graded again too; publish those with it"
 
 
 @dataclass(frozen=True)
 class Moved:
-    """A claim whose points differ; `why` is what it says now, or said before where it says nothing now.
+    """A claim whose points differ.
 
-    `note` is MEASURED or OVERRULED where one of these holds.
+    Attributes:
+        why: what it says now, or said before where it says nothing now.
+        note: MEASURED or OVERRULED where one of these holds.
     """
 
     student: str
@@ -66,36 +63,27 @@ class Moved:
 
 
 def preview(course: Course) -> Course:
-    """Return the course in regraded/, made from what is graded now where it is not there yet.
-
-    Raises:
-        InputError: the gradebook is on a database server, and no copy of it can be made.
-    """
-    if course.gradebook_file is None:
-        raise InputError("regrade needs a copy of the gradebook, which it makes of a file, not of a database server's")
+    """Return the course in regraded/, made from what is graded now if it is not there yet."""
     root = course.root / FOLDER
     if not root.is_dir():
         making = course.root / f".{FOLDER}"
         shutil.rmtree(making, ignore_errors=True)
-        (making / "autograded").mkdir(parents=True)
+        making.mkdir()
         for name in ("submitted", course.config.CourseDirectory.source_directory):
-            if (course.root / name).is_dir():
-                (making / name).symlink_to(course.root / name)
+            (making / name).symlink_to(course.root / name)
         copy_gradebook(course.gradebook_file, making / course.gradebook_file.name)
-        for folder in sorted(path for path in (course.root / "autograded").glob("*") if path.is_dir()):
-            shutil.copytree(folder, making / "autograded" / folder.name, copy_function=_copy)
+        if (course.root / "autograded").is_dir():
+            shutil.copytree(course.root / "autograded", making / "autograded", copy_function=_copy)
         making.rename(root)
     made = Course.at(root, course.root)
     made.config.CourseDirectory.db_url = f"sqlite:///{root / course.gradebook_file.name}"  # the course may name its own
     return made
 
 
-def _copy(source: str, target: str) -> str:
+def _copy(source: str, target: str) -> None:
     """Copy a file; an artifact, which is large and only ever replaced, by a second name."""
-    if Path(source).name in ARTIFACTS:
-        os.link(source, target)
-        return target
-    return shutil.copy2(source, target)
+    copy = os.link if Path(source).name in ARTIFACTS else shutil.copy2
+    copy(source, target)
 
 
 def moves(course: Course, other: Course, students: list[str], steps: list[str]) -> Iterator[Moved]:
@@ -104,78 +92,71 @@ def moves(course: Course, other: Course, students: list[str], steps: list[str]) 
         for student, step in itertools.product(students, steps):
             given = held(gradebook, StepRecord(student, step)) or StepRecord(student, step)
             overruled = {name for name, cell in given.cells.items() if cell.manual is not None}
-            for cell, about in CELLS.items():
-                if about.step == step:
-                    note = OVERRULED if cell in overruled else MEASURED if about.timed else ""
-                    both = (_claims(one, student, cell) for one in (course, other))
-                    yield from (replace(one, note=note) for one in _moved(student, step, *both))
+            before, after = (_claims(one, student, step) for one in (course, other))
+            for cell, claim in {**before, **after}:
+                old, new = (claims.get((cell, claim), _NO_CLAIM) for claims in (before, after))
+                if old.earned != new.earned:
+                    note = OVERRULED if cell in overruled else MEASURED if BY_NAME[step].cells[cell].timed else ""
+                    yield Moved(student, step, claim, old.earned, new.earned, _why(old, new), note)
 
 
-def _claims(course: Course, student: str, cell: str) -> dict[str, ClaimResult]:
-    record = usable_record(records_of(course.autograded(student)) / f"{cell}.json")
-    return {result.claim: result for result in record.results} if record else {}
+def _claims(course: Course, student: str, step: str) -> dict[tuple[str, str], ClaimResult]:
+    folder = records_of(course.autograded(student))
+    records = {cell: usable_record(folder / f"{cell}.json")[0] for cell in BY_NAME[step].cells}
+    return {(cell, result.claim): result for cell, found in records.items() if found for result in found.results}
 
 
-def _moved(student: str, step: str, before: dict[str, ClaimResult], after: dict[str, ClaimResult]) -> Iterator[Moved]:
-    for claim in dict.fromkeys([*before, *after]):
-        old, new = before.get(claim), after.get(claim)
-        points = [one.earned if one else 0.0 for one in (old, new)]
-        if points[0] != points[1]:
-            said = next((one.missed for one in (new, old) if one and one.missed), None)
-            why = f"expected {said['expected']}, found {said['found']}" if said else (new or old).evidence
-            yield Moved(student, step, claim, *points, why)
+def _why(old: ClaimResult, new: ClaimResult) -> str:
+    said = new.missed or old.missed
+    return f"expected {said['expected']}, found {said['found']}" if said else new.evidence or old.evidence
 
 
-def publish(course: Course, other: Course, student: str, steps: list[str]) -> dict[str, str]:
+def publish(course: Course, other: Course, student: str, steps: list[str]) -> Iterator[tuple[str, str]]:
     """Take a student's steps that were graded in `other` since into the course.
 
-    Returns:
-        What became of each of them: PUBLISHED, or why it was left out.
+    Yields:
+        Each of them and what became of it: PUBLISHED, or why it was left out.
     """
-    said = {}
     ours, theirs = Journal(course, student), Journal(other, student)
     for step in steps:
-        found, now = (StepRecord.known(one.autograded(student), student, step) for one in (other, course))
-        there = (grades_folder(other.autograded(student)) / f"{step}.json").is_file()
-        if not there or found.state == REFUSED or (found.key, found.given) == (now.key, now.given):
+        found, now = theirs.record(step), ours.record(step)
+        there = (grades_folder(other.autograded(student)) / f"{step}.json").is_file() and found.state != REFUSED
+        if not there or (found.state, found.key, found.given) == (now.state, now.key, now.given):
             continue
         if not theirs.done(step):
-            said[step] = _CHANGED_SINCE
+            yield step, _CHANGED_SINCE
         elif found.key != ours.key(step):
-            said[step] = _NOT_ALONE
+            yield step, _NOT_ALONE
         else:
-            _take(course, other, found)
-            said[step] = PUBLISHED
-    return said
+            _take(course, other, found, ours)
+            yield step, PUBLISHED
 
 
-def _take(course: Course, other: Course, found: StepRecord) -> None:
-    journal = Journal(course, found.student)
-    journal.begin(found.step)
-    for path in _files(other, found.student, found.step):
-        target = course.root / path.relative_to(other.root)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_path(target) as temporary:
+def _take(course: Course, other: Course, found: StepRecord, journal: Journal) -> None:
+    student, step = found.student, found.step
+    folder = other.autograded(student)
+    files = [
+        *(folder / step / f"{step}.ipynb", folder / f"{step}.log", other.feedback_page(student, step)),
+        *(records_of(folder) / f"{name}.json" for name in BY_NAME[step].cells),
+        *(artifacts_of(folder) / name for name in BY_NAME[step].makes),
+    ]
+    journal.begin(step)
+    for path in filter(Path.is_file, files):
+        with atomic_path(course.root / path.relative_to(other.root)) as temporary:
             shutil.copyfile(path, temporary)
     journal.end(found)
     with course.gradebook() as gradebook:
-        _, changed = journal.settle(gradebook, found.step)
-    if changed and write_feedback(course, found.student, found.step):  # with what a person gave since
-        course.feedback_page(found.student, found.step).unlink(missing_ok=True)  # `make grade` says why there is none
-
-
-def _files(course: Course, student: str, step: str) -> list[Path]:
-    folder = course.autograded(student)
-    files = [folder / step / f"{step}.ipynb", folder / f"{step}.log", course.feedback_page(student, step)]
-    files += [records_of(folder) / f"{name}.json" for name, about in CELLS.items() if about.step == step]
-    files += [artifacts_of(folder) / name for name, maker in ARTIFACTS.items() if maker == step]
-    return [path for path in files if path.is_file()]
+        changed = journal.settle(gradebook, step, found.notes)
+    if changed and write_feedback(course, student, step):  # with what a person gave since
+        course.feedback_page(student, step).unlink(missing_ok=True)  # `make grade` says why there is none
 
 
 def _table(found: list[Moved]) -> Table:
-    shown = Table(title="Points that move", title_justify="left")
-    for name in ("student", "step", "claim", "before", "after", "why"):
-        shown.add_column(name, overflow="fold", justify="right" if name in ("before", "after") else "left")
+    columns = [
+        Column(name, overflow="fold", justify="right" if name in ("before", "after") else "left")
+        for name in ("student", "step", "claim", "before", "after", "why")
+    ]
+    shown = Table(*columns, title="Points that move", title_justify="left")
     for one in found:
         why = f"{one.note}: {one.why}" if one.note else one.why
         shown.add_row(
@@ -196,32 +177,21 @@ def main(
     wait: Annotated[bool, typer.Option("--wait", help="Wait while another run grades this course.")] = False,
 ) -> None:
     """Grade the class again beside its grades, show whose points would move and why, then publish."""
-    warnings.simplefilter("ignore")  # nbgrader's and nbformat's own
-    console, errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
-
-    def say(line: str) -> None:
-        console.print(printable(line), markup=False, highlight=False)
-
-    try:
+    with one_line_a_fault() as (console, say):
         if diff == published:
             raise InputError("choose one: --diff shows what would move, --publish takes it into the course")
-        with course_faults():
-            found = Course.at(course)
-            if diff:
-                check_worth(found)
-            with course_lock(found.root, wait=wait, say=say):
-                check_gradebook(found)
-                if published:
-                    _publish(found, students, steps, say)
-                    return
-                other = preview(found)
-                other.config.GradeExecute.unsafe = unsafe
-                say(f"sandbox: {chosen(unsafe)}")
-                with course_lock(other.root, say=say), chosen_pool(other, jobs, scheduler, None, say) as pool:
-                    _compare(found, other, students, steps, pool, console, say)
-    except (LabError, OSError) as error:
-        errors.print(printable(f"error: {' '.join(str(error).split())}"), markup=False, highlight=False)
-        sys.exit(2)
+        found = Course.at(course)
+        if diff:
+            check_worth(found)
+        with course_lock(found.root, wait=wait, say=say):
+            if line := made_ready(found):
+                say(line)
+            if published:
+                return _publish(found, students, steps, say)
+            other = preview(found)
+            make_ready(other, unsafe, say)
+            with chosen_pool(other, jobs, scheduler, None, say) as pool:
+                _compare(found, other, students, steps, pool, console, say)
 
 
 def _compare(
@@ -229,36 +199,33 @@ def _compare(
     other: Course,
     students: list[str] | None,
     steps: list[str] | None,
-    pool: object,
+    pool: Pool,
     console: Console,
-    say: Callable[[str], None],
+    say: Say,
 ) -> None:
-    all_steps = register_steps(other)
-    part, names = chosen_part(find_submissions(other, all_steps), all_steps, students, steps)
+    part, names = chosen_part(find_submissions(other, other.graded), other.graded, students, steps)
     result = grade_class(other, part, names, lambda *line: say(" · ".join(line)), pool=pool)
     found = list(moves(course, other, [one.student for one in part], names))
     if found:
         console.print(_table(found))
-    say(f"{_counted(found)}; --publish takes them, nothing is changed yet")
+    say(f"points of {_counted(found)} students would move; --publish takes them, nothing is changed yet")
     if result.fault:
         raise InputError(result.fault)
 
 
-def _counted(found: list[Moved]) -> str:
-    moved = {one.student for one in found if not one.note}
-    measured = {one.student for one in found if one.note == MEASURED} - moved
-    more = f", and of {len(measured)} more where time was measured again" if measured else ""
-    return f"points of {len(moved)} students would move{more}"
+def _counted(found: list[Moved]) -> int:
+    """Return how many students' points move by neither chance nor a person's word."""
+    return len({one.student for one in found if not one.note})
 
 
-def _publish(course: Course, students: list[str] | None, steps: list[str] | None, say: Callable[[str], None]) -> None:
+def _publish(course: Course, students: list[str] | None, steps: list[str] | None, say: Say) -> None:
     if not (course.root / FOLDER).is_dir():
         raise InputError(f"there is no {FOLDER}/: run --diff first")
     other = preview(course)
     part, names = chosen_part(find_submissions(course, course.graded), course.graded, students, steps)
     left = 0
     for one in part:
-        for step, line in publish(course, other, one.student, names).items():
+        for step, line in publish(course, other, one.student, names):
             say(f"{one.student} · {step} · {line}")
             left += line != PUBLISHED
     if left:
@@ -267,18 +234,7 @@ def _publish(course: Course, students: list[str] | None, steps: list[str] | None
         say(f"{FOLDER}/ keeps what was not chosen")
     else:
         shutil.rmtree(other.root)
-    say(_advice(course))
-
-
-def _advice(course: Course) -> str:
-    """Return what is to be run for grades.csv: other steps may have been graded by other code, or be new."""
-    everybody = find_submissions(course, course.graded)
-    stale = sum(not Journal(course, one.student).done(step) for one in everybody for step in one.steps)
-    if not stale:
-        return "run  trtlab grade  for grades.csv: nothing is graded again"
-    return (
-        f"run  trtlab grade --rebuild  for grades.csv: trtlab grade would grade {stale} steps that are not as they were"
-    )
+    say("run  trtlab grade --rebuild  for grades.csv: it grades nothing again")
 
 
 if __name__ == "__main__":

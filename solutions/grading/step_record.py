@@ -1,7 +1,7 @@
-"""What is known of one student's graded step: autograded/<student>/grades/<step>.json.
+"""The record of one student's step: autograded/<student>/grades/<step>.json.
 
-The gradebook is made from these records, and grades.csv can be (`--rebuild`). A record is written before the gradebook
-takes its points, and takes back what a person gave in formgrader.
+Records are the one truth about grades: gradebook, grades.csv, feedback and exports are made from them. Each run takes
+the points that a person gave in formgrader into them.
 """
 
 from dataclasses import asdict, dataclass, field
@@ -14,7 +14,6 @@ from trtcpu.errors import LabError
 
 GRADED, REFUSED, UNDER_WAY = "graded", "refused", "under way"
 _LARGEST_BYTES = 1 << 20
-_NOTES = "student.json"
 
 _POINTS = {"type": ["number", "null"], "minimum": -1000, "maximum": 1000}
 _TEXT = {"type": ["string", "null"], "maxLength": 100_000}
@@ -42,21 +41,16 @@ SCHEMA: dict[str, Any] = {
         "penalty": {"type": ["number", "null"], "minimum": 0, "maximum": 1000},
         "seconds": {"type": ["number", "null"], "minimum": 0},
         "seed": {"type": ["integer", "null"], "minimum": 0},
+        "notes": {"type": "array", "items": {"type": "string"}},
     },
     "required": ["student", "step", "state", "key", "cells", "comments"],
-    "additionalProperties": False,
-}
-_NOTES_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"student": {"type": "string"}, "notes": _LINES},
-    "required": ["student", "notes"],
     "additionalProperties": False,
 }
 
 
 @dataclass
 class CellGrade:
-    """A cell's points: what it is worth, what the checks gave and what a person did; None is nothing yet."""
+    """A cell's points: its maximum, the checks' points (`auto`) and a person's (`manual`, `extra`); None: none yet."""
 
     points: float
     auto: float | None = None
@@ -65,24 +59,28 @@ class CellGrade:
 
     @property
     def score(self) -> float:
-        """What counts: a person's points before the checks', and extra credit."""
+        """The points that count: a person's, else the checks', plus extra credit."""
         given = self.auto if self.manual is None else self.manual
         return 0.0 if given is None else given + (self.extra or 0.0)
 
     @property
     def pending(self) -> bool:
-        """Whether a person has still to give its points."""
+        """Whether a person still has to give its points."""
         return self.auto is None and self.manual is None
 
 
 @dataclass
 class StepRecord:
-    """A graded step.
+    """One student's step.
 
-    `key` is a digest of all that it was graded from, and `made` of what its artifacts were made from; they are empty
-    where that is not known. `submitted` is when it was handed in, as timestamp.txt beside it says (ISO 8601, UTC), and
-    `penalty` what being late costs, as nbgrader's plugin says. `seconds` are those that grading it took, and `seed` is
-    what its inputs were drawn from.
+    Attributes:
+        key: digest of everything it was graded from; empty if not known.
+        made: digest of everything its artifacts were made from; empty if not known.
+        submitted: when it was handed in, by its timestamp.txt (ISO 8601, UTC).
+        penalty: the points that being late costs, by nbgrader's plugin.
+        seconds: how long grading it took.
+        seed: what its inputs were drawn from.
+        notes: lines for the instructor.
     """
 
     student: str
@@ -96,10 +94,11 @@ class StepRecord:
     penalty: float | None = None
     seconds: float | None = None
     seed: int | None = None
+    notes: list[str] = field(default_factory=list)
 
     @property
     def given(self) -> dict[str, float | None]:
-        """The points that the checks gave, by cell."""
+        """The checks' points by cell."""
         return {name: cell.auto for name, cell in self.cells.items()}
 
     @classmethod
@@ -107,43 +106,27 @@ class StepRecord:
         """Return the record of a step in autograded/<student>.
 
         Raises:
-            InputError: there is none, or what is there is refused.
+            InputError: there is none, or it is not valid.
         """
         path = grades_folder(folder) / f"{step}.json"
         found = checked_json(path, SCHEMA, "record", _LARGEST_BYTES)
         if (found["student"], found["step"]) != (student, step):
-            found |= {"state": UNDER_WAY, "cells": {}}  # copied from elsewhere: it says nothing about this one
+            found |= {"state": UNDER_WAY, "cells": {}}  # a copy of another step's
         return cls(**{**found, "cells": {name: CellGrade(**cell) for name, cell in found["cells"].items()}})
 
     @classmethod
     def known(cls, folder: Path, student: str, step: str) -> "StepRecord":
-        """Return the record of a step, an empty one under way where none can be used."""
+        """Return the record of a step, an empty one under way if there is none that can be used."""
         try:
             return cls.read(folder, student, step)
         except LabError:
             return cls(student, step, UNDER_WAY)
 
     def write(self, folder: Path) -> None:
-        """Write the record into autograded/<student>, in one step."""
+        """Write the record into autograded/<student>, atomically."""
         write_json(grades_folder(folder) / f"{self.step}.json", asdict(self))
 
 
 def grades_folder(student_folder: Path) -> Path:
     """Return where the records of a student's steps are; `student_folder` is autograded/<student>."""
     return student_folder / "grades"
-
-
-def write_notes(folder: Path, student: str, notes: list[str]) -> None:
-    """Keep the lines about a student's submission that grades.csv shows."""
-    cut = [note if len(note) <= 4_000 else f"{note[:3_999]}…" for note in notes[:2_000]]
-    write_json(grades_folder(folder) / _NOTES, {"student": student, "notes": cut})
-
-
-def read_notes(folder: Path) -> list[str]:
-    """Return what `write_notes` kept; nothing where there is nothing.
-
-    Raises:
-        InputError: what is there is refused.
-    """
-    path = grades_folder(folder) / _NOTES
-    return checked_json(path, _NOTES_SCHEMA, "record", _LARGEST_BYTES)["notes"] if path.is_file() else []

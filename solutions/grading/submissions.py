@@ -1,21 +1,40 @@
-"""What is in submitted/: which students, which steps, and what cannot be graded, each with one clear line."""
+"""Who is in the class and what they have handed in; what cannot be graded is named in one clear line.
 
+students.csv in the course's folder is the class list: names for formgrader, and whose a downloaded file is.
+"""
+
+import csv
 import stat
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nbgrader.api import Gradebook
 from nbgrader.utils import find_all_files
 
 from helpers.course.handout import read_notebook
 from helpers.course.steps import STEPS
 from solutions.grading.course import Course
-from solutions.grading.restore import restore, tidy
+from solutions.grading.late import due_steps
+from solutions.grading.restore import restore
 from solutions.grading.untrusted.limits import check_notebook_file
 from solutions.grading.untrusted.text import printable
 from trtcpu.errors import InputError
 
+ROSTER = "students.csv"
 LARGEST_BYTES = 200 << 20
 MOST_FILES = 1_000
+
+
+@dataclass(frozen=True)
+class Student:
+    """A line of the class list; what is not known is empty."""
+
+    id: str
+    first_name: str = ""
+    last_name: str = ""
+    email: str = ""
+    canvas_id: str = ""
 
 
 @dataclass
@@ -41,23 +60,40 @@ def find_submissions(course: Course, steps: list[str]) -> list[Submission]:
     folders = sorted(path for path in root.glob("*") if path.is_dir() and not path.name.startswith("."))
     if not folders:
         raise InputError(f"nothing to grade: expected {root}/<student>/<step>/<step>.ipynb")
-    return [_submission(course, folder, steps) for folder in folders]
+    due = due_steps(course)
+    return [_submission(course, folder, steps, due) for folder in folders]
 
 
-def _submission(course: Course, folder: Path, steps: list[str]) -> Submission:
-    found = Submission(folder.name)
-    if fault := _name_fault(folder.name):
-        found.student = printable(folder.name)
-        found.notes.append(f"refused: {fault}; rename the folder")
-        found.refused = True
-        return found
+def chosen_part(
+    everybody: list[Submission], all_steps: list[str], students: list[str] | None, steps: list[str] | None
+) -> tuple[list[Submission], list[str]]:
+    """Return the submissions and the steps that were asked for; all where nothing was.
+
+    Raises:
+        InputError: there is no such student or step.
+    """
+    names = {found.student for found in everybody}
+    if unknown := [name for name in students or [] if name not in names]:
+        raise InputError(f"submitted/ has no folder {unknown[0]!r}")
+    if unknown := [name for name in steps or [] if name not in all_steps]:
+        raise InputError(f"there is no step {unknown[0]!r}; the steps are {', '.join(all_steps)}")
+    chosen = [found for found in everybody if not students or found.student in students]
+    for submission in chosen:
+        submission.steps = [name for name in submission.steps if not steps or name in steps]
+    return chosen, [name for name in all_steps if not steps or name in steps]
+
+
+def _submission(course: Course, folder: Path, steps: list[str], due: Set[str]) -> Submission:
+    fault = name_fault(folder.name)
+    faults = [f"the student folder's name {fault}; rename the folder"] if fault else []
     if folder.is_symlink():
-        found.notes.append("refused: the student's folder is a link, and links are not followed; put the files there")
-        found.refused = True
-        return found
-    found.steps = [step for step in steps if course.submitted(folder.name, step).is_file()]
+        faults.append("the student's folder is a link, and links are not followed; put the files there")
+    if faults:
+        return Submission(printable(folder.name), notes=[f"refused: {faults[0]}"], refused=True)
+    found = Submission(folder.name, [step for step in steps if course.submitted(folder.name, step).is_file()])
     missing = [step for step in steps if step not in found.steps]
     notebooks = sorted(folder.rglob("*.[iI][pP][yY][nN][bB]*")) if missing else []
+    absent = []
     for step in missing:
         stray = [path for path in notebooks if step in path.name.lower() and ".ipynb_" not in str(path)]
         if course.submitted(folder.name, step) in stray:
@@ -65,26 +101,26 @@ def _submission(course: Course, folder: Path, steps: list[str]) -> Submission:
         elif stray:
             there = stray[0].relative_to(folder)
             found.notes.append(f"{step}: missing, but there is {there}; it belongs at {step}/{step}.ipynb")
-    plain = [step for step in missing if step in STEPS and not any(note.startswith(step) for note in found.notes)]
-    if plain:
-        found.notes.append(f"not handed in: {', '.join(plain)}")
+        elif step in STEPS and step in due:
+            absent.append(step)
+    if absent:
+        found.notes.append(f"not handed in: {', '.join(absent)}")
     return found
 
 
-def _name_fault(name: str) -> str | None:
-    if name != name.strip():
-        return "the student folder's name begins or ends with a space"
-    if set(name) & set("[]*?"):
-        return "the student folder's name holds one of [ ] * ?, which nbgrader takes for a pattern"
-    if set(name) & set('<>"\\'):
-        return "the student folder's name holds one of < > \" \\, which pages would take for something else"
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return "the student folder's name is not UTF-8"
-    if not name.isprintable():
-        return "the student folder's name holds a character that cannot be printed"
-    return None
+_NAME_FAULTS: dict[str, Callable[[str], object]] = {
+    "leads elsewhere": lambda name: name in (".", ".."),
+    "begins or ends with a space": lambda name: name != name.strip(),
+    "holds one of [ ] * ?, which nbgrader takes for a pattern": lambda name: set(name) & set("[]*?"),
+    'holds one of < > " \\, which pages would take for something else': lambda name: set(name) & set('<>"\\'),
+    "is not UTF-8": lambda name: any("\ud800" <= letter <= "\udfff" for letter in name),
+    "holds a character that cannot be printed": lambda name: not name.isprintable(),
+}
+
+
+def name_fault(name: str) -> str | None:
+    """Return what is wrong with a student's id as the name of a folder; None if nothing is."""
+    return next((fault for fault, has in _NAME_FAULTS.items() if has(name)), None)
 
 
 def check_files(course: Course, student: str, step: str) -> None:
@@ -120,5 +156,60 @@ def check_notebook(course: Course, student: str, step: str) -> list[str]:
     path = course.submitted(student, step)
     check_notebook_file(path)
     notebook = read_notebook(path)
-    tidy(notebook)
-    return restore(notebook, read_notebook(course.source(step)), course.config)
+    return restore(notebook, course.notebook(step), course.config)
+
+
+def read_roster(course_folder: Path) -> list[Student]:
+    """Return the students of students.csv, in its order; none where there is no such file.
+
+    Its first line names the columns: id, and first_name, last_name, email in any order; others are ignored. Commas or
+    semicolons separate them.
+
+    Raises:
+        InputError: it is not UTF-8, has no column id, or an id is missing or there twice.
+    """
+    path = course_folder / ROSTER
+    if not path.is_file():
+        return []
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8: save it again as CSV UTF-8") from error
+    head = lines[0] if lines else ""
+    rows = csv.DictReader(lines, delimiter=";" if head.count(";") > head.count(",") else ",")
+    if "id" not in (rows.fieldnames or []):
+        raise InputError(f"{path} has no column id: its first line is {head!r}, expected id,first_name,last_name,email")
+    students: dict[str, Student] = {}
+    for row in rows:
+        known = {name: (row.get(name) or "").strip() for name in Student.__dataclass_fields__}
+        if not known["id"] or known["id"] in students:
+            fault = f"the id {known['id']!r} again" if known["id"] else "no id"
+            raise InputError(f"{path}, line {rows.line_num}, has {fault}; every student needs an id of their own")
+        students[known["id"]] = Student(**known)
+    return list(students.values())
+
+
+def note_strangers(roster: list[Student], submissions: list[Submission]) -> list[str]:
+    """Return who handed in and is not in the roster; where there is one, their submissions get a note."""
+    known = {student.id for student in roster}
+    strangers = [one for one in submissions if one.student not in known and not one.refused]
+    for stranger in strangers if roster else []:
+        stranger.notes.append(f"not in {ROSTER}")
+    return [stranger.student for stranger in strangers]
+
+
+def enrol(gradebook: Gradebook, roster: list[Student], submissions: list[Submission]) -> list[str]:
+    """Put everybody's names into the gradebook, where formgrader takes them from; return who handed in nothing.
+
+    Who is not in the roster goes by their id, until somebody enters names in formgrader.
+    """
+    # Who has no name would be shown as "None, None".
+    named = {one.id for one in gradebook.students if one.first_name is not None and one.last_name is not None}
+    strangers = [Student(name) for name in note_strangers(roster, submissions) if name not in named]
+    for student in [*roster, *strangers]:
+        last = student.last_name if student.first_name or student.last_name else student.id
+        gradebook.update_or_create_student(
+            student.id, first_name=student.first_name, last_name=last, email=student.email
+        )
+    handed_in = {submission.student for submission in submissions}
+    return [student.id for student in roster if student.id not in handed_in]

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from solutions.grading.lock import LOCK_FILE
+from solutions.grading.locks import LOCK_FILE
 from tests.faults.course import STUDENTS, Run
 from tests.grading.tiny import STEP
 
 
 def killed(root: Path, after: float) -> str:
     """SIGKILL some seconds after the course was locked; a second run goes on."""
-    first = Run(root).until("pid", root / LOCK_FILE)
+    first = Run(root).until("process", root / LOCK_FILE)
     time.sleep(after)
     first.kill()
     first.wait()
@@ -37,7 +37,7 @@ def told_to_stop(root: Path, number: signal.Signals) -> str:
 
 def two_at_once(root: Path) -> str:
     """A second run while one grades says who does, and ends; the first one is not disturbed."""
-    first = Run(root).until("pid", root / LOCK_FILE)
+    first = Run(root).until("process", root / LOCK_FILE)
     said = Run(root).refused(f"error: .*process {first.pid} on .*since .*")
     first.graded()
     return said
@@ -45,7 +45,7 @@ def two_at_once(root: Path) -> str:
 
 def waits(root: Path) -> str:
     """With --wait the second run waits, and finds everything graded."""
-    first = Run(root).until("pid", root / LOCK_FILE)
+    first = Run(root).until("process", root / LOCK_FILE)
     second = Run(root, "--wait").until("waiting for it")
     first.graded()
     second.graded()
@@ -71,12 +71,6 @@ def _cut_in_half(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
 
 
-def _another_database(path: Path) -> None:
-    path.unlink()
-    with closing(sqlite3.connect(path)) as other:
-        other.execute("CREATE TABLE notes (text)")
-
-
 def _no_rows(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as own:
         for (name,) in own.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
@@ -88,27 +82,28 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "empty": lambda path: path.write_bytes(b""),
     "garbage": lambda path: path.write_bytes(os.urandom(50_000)),
     "cut in half": _cut_in_half,
-    "another database": _another_database,
     "no rows": _no_rows,
 }
 
 
-def damaged(root: Path, how: str) -> str:
-    """A gradebook that is not one any more is refused before anything is graded."""
-    DAMAGES[how](root / "gradebook.db")
-    return Run(root).refused("error: .*gradebook.db .*no grades were touched; copy backups/gradebook-.*")
+def another_database(root: Path) -> str:
+    """A database that is no gradebook in its place is not touched."""
+    path = root / "gradebook.db"
+    path.unlink()
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE notes (text)")
+    return Run(root).refused("error: .*gradebook.db is a database, but no gradebook.*no grades were touched.*")
 
 
-def begun_anew(root: Path, how: str) -> str:
-    """--new-gradebook makes it again from the records, without running a notebook, and moves what was there away."""
+def lost(root: Path, how: str) -> str:
+    """A gradebook that is not one any more is made again from the records, without running a notebook, and kept."""
     DAMAGES[how](root / "gradebook.db")
-    run = Run(root, "--new-gradebook")
-    run.ended(0)
-    assert run.out.read_text().count(" · unchanged") == STUDENTS, "notebooks were run again"
+    run = Run(root)
+    run.graded()
+    said = run.out.read_text()
+    assert said.count(" · unchanged") == STUDENTS, "notebooks were run again"
     assert how == "missing" or any((root / "backups").glob("damaged-*.db")), "what was there is gone"
-    (root / "grades.json").unlink()  # of a mended gradebook the notes speak
-    Run(root).graded()
-    return "points from the records, every submission unchanged"
+    return next(line for line in said.splitlines() if "made again from the records" in line)
 
 
 def locked_at_start(root: Path) -> str:

@@ -37,7 +37,7 @@ class Run(subprocess.Popen):
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
-                preexec_fn=_set_signals,
+                preexec_fn=heed_signals,
             )
 
     def until(self, text: str, file: Path | None = None) -> "Run":
@@ -73,9 +73,10 @@ def grades_in(root: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in root.glob("grades.*")}
 
 
-def _set_signals() -> None:
+def heed_signals() -> None:
+    """Have a new process heed signals: nohup and a shell's background jobs hand them on as ignored."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_DFL)  # nohup and a shell's background jobs hand them on as ignored
+        signal.signal(number, signal.SIG_DFL)
     signal.alarm(1800)  # an end that no run may need, however slow the machine is
 
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from jinja2 import Environment
 
 from helpers.course.handout import read_notebook
-from solutions.grading.restore import restore, tidy
+from solutions.grading.restore import restore
 from solutions.grading.untrusted import sanitise
 from solutions.grading.untrusted.limits import check_notebook_file
-from solutions.grading.untrusted.sanitise import SafeNotebook, clean_html, markdown_html
+from solutions.grading.untrusted.sanitise import clean_html, markdown_html, safe_notebook
 from tests.fuzz import cases, spoilt
 from tests.fuzz.changes import changed
 from tests.fuzz.markup import parts
@@ -50,7 +50,6 @@ def _takes(place: Path, data: bytes) -> None:
         check_notebook_file(place)
         notebook = read_notebook(place)
         shown = read_notebook(place)
-        tidy(notebook)
         notes = restore(notebook, _SOURCE)
     except InputError as error:
         assert str(error)
@@ -62,7 +61,7 @@ def _takes(place: Path, data: bytes) -> None:
     nbformat.validate(notebook)
     assert nbformat.writes(notebook).encode()
     if nbformat.validator.isvalid(shown):
-        SafeNotebook().preprocess(shown, {})
+        safe_notebook(shown, {})
         nbformat.validate(shown)
 
 

@@ -1,6 +1,6 @@
 """A made-up course in a temporary folder, with the repository's own nbgrader configuration."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -10,8 +10,12 @@ from nbformat import NotebookNode
 from nbgrader import api
 
 from solutions.grading.course import Course
+from solutions.grading.grade import grade_class
+from solutions.grading.grades import ClassGrades
 from solutions.grading.labs import make_labs
 from solutions.grading.layout import ROOT
+from solutions.grading.submissions import Submission, find_submissions
+from solutions.grading.work.pool import HERE, Pool
 from tests.grading.tiny import CONFIG, STEP, source_notebook
 
 
@@ -29,17 +33,27 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Course:
     return make_course(tmp_path_factory.mktemp("course"))
 
 
+@pytest.fixture
+def bare(tmp_path: Path) -> Course:
+    """A course with its source and configuration, and nothing handed in."""
+    return _bare_course(tmp_path)
+
+
 def make_course(root: Path) -> Course:
     """Return the course that is made in an empty folder."""
-    (root / "nbgrader_config.py").write_text((ROOT / "nbgrader_config.py").read_text() + CONFIG)
-    (root / "solutions" / STEP).mkdir(parents=True)
+    made = _bare_course(root)
     for package in ("checks", "grading", "sandbox"):
         (root / "solutions" / package).mkdir()
-    nbformat.write(source_notebook(), root / "solutions" / STEP / f"{STEP}.ipynb")
-    made = Course.at(root)
     make_labs(made, root / "labs")
     made.register(STEP)
     return made
+
+
+def _bare_course(root: Path) -> Course:
+    (root / "nbgrader_config.py").write_text((ROOT / "nbgrader_config.py").read_text() + CONFIG)
+    (root / "solutions" / STEP).mkdir(parents=True)
+    nbformat.write(source_notebook(), root / "solutions" / STEP / f"{STEP}.ipynb")
+    return Course.at(root)
 
 
 @pytest.fixture(scope="module")
@@ -56,3 +70,19 @@ def hand_in(course: Course, student: str, notebook: NotebookNode | str | bytes) 
         notebook = nbformat.writes(notebook)
     path.write_bytes(notebook.encode() if isinstance(notebook, str) else notebook)
     return path
+
+
+def _nothing(*line: str) -> None:
+    """Say nothing."""
+
+
+def graded_class(course: Course, report: Callable[..., None] = _nothing, pool: Pool = HERE) -> ClassGrades:
+    """Grade what was handed in, each step with a line to `report`."""
+    return grade_class(course, find_submissions(course, [STEP]), [STEP], report, pool=pool)
+
+
+def feedback_of(course: Course, student: str, notebook: NotebookNode) -> str:
+    """Hand the step in, grade it, and return the student's page."""
+    hand_in(course, student, notebook)
+    grade_class(course, [Submission(student, [STEP])], [STEP], _nothing)
+    return course.feedback_page(student, STEP).read_text()

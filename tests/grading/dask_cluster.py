@@ -3,63 +3,33 @@
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+
+from distributed import Client
+from distributed.utils import json_load_robust
 
 from solutions.grading.layout import ROOT
 
 
-@dataclass
-class Cluster:
-    """The scheduler, its address, and the workers."""
-
-    address: str
-    scheduler: "subprocess.Popen[bytes]"
-    workers: list["subprocess.Popen[bytes]"]
-
-
 @contextmanager
-def cluster(folder: Path, *environments: Mapping[str, str], resources: str = "TIMING=1") -> Iterator[Cluster]:
-    """Start a scheduler, and a worker with each of these variables besides our own; end them afterwards."""
-    from distributed.utils import json_load_robust
-
-    file, processes = folder / "scheduler.json", []
-
-    def start(name: str, *options: object, environment: Mapping[str, str]) -> None:
-        ours = {**os.environ, "PYTHONPATH": str(ROOT), "DASK_DISTRIBUTED__DIAGNOSTICS__NVML": "false", **environment}
-        with (folder / f"{name}-{len(processes)}.log").open("wb") as log:
-            command = [sys.executable, "-m", f"distributed.cli.dask_{name}", "--no-dashboard", *map(str, options)]
+def cluster(folder: Path, workers: int) -> Iterator[tuple[str, list["subprocess.Popen[bytes]"]]]:
+    """Give the scheduler's address, and the processes: the scheduler's first. Their log is in `folder`."""
+    file = folder / "scheduler.json"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "DASK_DISTRIBUTED__DIAGNOSTICS__NVML": "false"}
+    worker = ["worker", "--nthreads", "1", "--no-nanny", "--resources", "TIMING=1"]
+    processes = []
+    with ExitStack() as stack:
+        log = stack.enter_context((folder / "dask.log").open("wb"))
+        for name, *options in (["scheduler", "--port", "0"], *[worker] * workers):
+            command = [sys.executable, "-m", f"distributed.cli.dask_{name}", "--no-dashboard", *options]
             command += ["--scheduler-file", str(file)]
-            processes.append(subprocess.Popen(command, env=ours, cwd=folder, stdout=log, stderr=log))
-
-    try:
-        start("scheduler", "--port", 0, environment={})
+            process = subprocess.Popen(command, env=environment, cwd=folder, stdout=log, stderr=log)
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            processes.append(process)
         address = json_load_robust(file, timeout=60)["address"]
-        for environment in environments:
-            start("worker", "--nthreads", 1, "--no-nanny", "--resources", resources, environment=environment)
-        until(lambda: _workers(address) == len(environments))
-        yield Cluster(address, processes[0], processes[1:])
-    finally:
-        for process in processes:
-            process.kill()
-        for process in processes:
-            process.wait(20)
-
-
-def until(true: Callable[[], object], seconds: float = 60) -> None:
-    """Wait until something is true."""
-    ends = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > ends:
-            raise TimeoutError(f"not so within {seconds:g} s")
-        time.sleep(0.05)
-
-
-def _workers(address: str) -> int:
-    from distributed import Client
-
-    with Client(address) as client:
-        return len(client.scheduler_info(n_workers=-1)["workers"])
+        with Client(address) as client:
+            client.wait_for_workers(workers, timeout=60)
+        yield address, processes

@@ -1,115 +1,115 @@
-"""What a learning platform gave is unpacked with limits: a bad archive or member is named, and the rest is taken."""
+"""A platform's download is read with limits: what is not taken is named, and the rest comes out."""
 
-import io
 import os
-import tarfile
-import zipfile
+from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 
 import pytest
 
 from solutions.grading import archives
-from solutions.grading.archives import unpack
+from solutions.grading.archives import Download
+from tests.fuzz.test_archives import zipped
+
+MB = 1 << 20
+LINK = 0o120777
 
 
-def _zipped(files: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w", compression) as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
-    return data.getvalue()
+def _packed(files: dict[str, bytes]) -> bytes:
+    return zipped([(name, 0, content) for name, content in files.items()])
 
 
-def _tarred(*members: tuple[str, bytes | None]) -> bytes:
-    """Return a tar.gz; a member without content is a link to /etc/passwd."""
-    data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w:gz") as archive:
-        for name, content in members:
-            about = tarfile.TarInfo(name)
-            if content is None:
-                about.type, about.linkname = tarfile.SYMTYPE, "/etc/passwd"
-            about.size = len(content or b"")
-            archive.addfile(about, io.BytesIO(content or b""))
-    return data.getvalue()
+@pytest.fixture
+def unpacked(tmp_path: Path) -> Callable[..., tuple[dict[str, bytes], list[str]]]:
+    """Return what comes out of a download: the notebooks by name, and the lines."""
+    (archive := tmp_path / "archive").mkdir()
+    (target := tmp_path / "target").mkdir()
+
+    def read(files: dict[str, bytes]) -> tuple[dict[str, bytes], list[str]]:
+        for name, data in files.items():
+            (archive / name).write_bytes(data)
+        download = Download(archive, target)
+        assert {path for path in tmp_path.rglob("*.*") if archive not in path.parents} == {*download.notebooks.values()}
+        lines = download.lines + [f"{kind} {count}" for kind, count in download.others.items()]
+        return {str(name): place.read_bytes() for name, place in download.notebooks.items()}, lines
+
+    return read
 
 
-def _unpacked(folder: Path, name: str, data: bytes) -> tuple[dict[str, bytes], list[str]]:
-    """Return the files that came out by path, and the lines about what was refused."""
-    said: list[str] = []
-    unpack(io.BytesIO(data), name, folder / "out", said.append)
-    inside = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    assert all(path.startswith("out/") for path in inside)
-    return {path.removeprefix("out/"): content for path, content in inside.items()}, said
+def test_notebooks_come_out_of_zips_within_zips_and_other_files_are_counted(unpacked: Callable) -> None:
+    inner = _packed({"work/01_export.IPYNB": b"a", "sitecustomize.py": b"evil", "__MACOSX/._01_export.ipynb": b"m"})
+    whole = _packed({"ada/hand-in.ZIP": inner, "ben\\01_export.ipynb": b"b", "ben/model.onnx": b"x", "ben/n.png": b"x"})
+    files = {"all/ada/hand-in/work/01_export.ipynb": b"a", "all/ben/01_export.ipynb": b"b"}
+    lines = [
+        "refused: all/ada/hand-in/sitecustomize.py: it is no notebook: ask for the .ipynb file",
+        "copies of Jupyter's and macOS' 1",
+        ".onnx 1",
+        ".png 1",
+    ]
+    assert unpacked({"all.zip": whole}) == (files, lines)
 
 
-def test_notebooks_come_out_of_archives_within_archives_and_nothing_else_does(tmp_path: Path) -> None:
-    inner = _tarred(("work/01_export.ipynb", b"a"), ("sitecustomize.py", b"evil"))
-    whole = _zipped({"ada/hand-in.tar.gz": inner, "ben/01_export.ipynb": b"b", "ben/model.onnx": b"x" * 100})
-    assert _unpacked(tmp_path, "all.zip", whole) == (
-        {"all/ada/hand-in/work/01_export.ipynb": b"a", "all/ben/01_export.ipynb": b"b"},
-        [],
-    )
+@pytest.mark.parametrize(
+    "name", ["../n.ipynb", "/etc/n.ipynb", "a/../../n.ipynb", "C:/n.ipynb", "a\x07\n.ipynb", "n" * 900 + "/n.ipynb"]
+)
+def test_no_name_in_an_archive_decides_where_a_file_is_written(unpacked: Callable, name: str) -> None:
+    files, lines = unpacked({"ada.zip": _packed({name: b"in", "link.ipynb": b""})})
+    assert sorted(files.values()) == [b"", b"in"] and lines == []
+    assert all(found.isprintable() and found.startswith("ada/") for found in files)
 
 
-@pytest.mark.parametrize("name", ["../n.ipynb", "/etc/n.ipynb", "a/../../n.ipynb", "C:/n.ipynb", "a\\..\\n.ipynb"])
-def test_what_would_leave_the_folder_is_refused_by_name_and_the_rest_is_taken(tmp_path: Path, name: str) -> None:
-    files, said = _unpacked(tmp_path, "ada.tar.gz", _tarred((name, b"out"), ("n.ipynb", b"in")))
-    assert files == {"ada/n.ipynb": b"in"}
-    assert len(said) == 1 and said[0].startswith("ada.tar.gz: ") and "would leave the archive's folder" in said[0]
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        *((f"ada.{kind}", "it is an archive of a kind that is not unpacked: ask for a zip") for kind in ("rar", "7z")),
+        ("ada.tar.gz", "it is an archive of a kind that is not unpacked: ask for a zip"),
+        ("ada_01_export.ipynb.txt", "it is a notebook under another ending: rename it to end in .ipynb"),
+        ("ada_01_export.HTML", "it is no notebook: ask for the .ipynb file"),
+        ("ada.zip", "it cannot be unpacked: File is not a zip file"),
+    ],
+)
+def test_work_that_cannot_be_taken_is_named_with_its_reason(unpacked: Callable, name: str, why: str) -> None:
+    assert unpacked({name: b"work"}) == ({}, [f"refused: {name}: {why}"])
 
 
-@pytest.mark.parametrize("name", ["a\x07.ipynb", "n" * 250 + ".ipynb", "\udcff.ipynb"])
-def test_what_is_no_name_for_a_file_is_refused(tmp_path: Path, name: str) -> None:
-    files, said = _unpacked(tmp_path, "ada.tgz", _tarred((name, b"x")))
-    assert files == {} and len(said) == 1 and said[0].isprintable()
+def _of_a_large_directory() -> bytes:
+    """Return a zip that says that its list of files has 500 MB."""
+    data = _packed({"n.ipynb": b"n"})
+    return data[:-10] + (500 << 20).to_bytes(4, "little") + data[-6:]
 
 
-def test_links_are_refused(tmp_path: Path) -> None:
-    files, said = _unpacked(tmp_path, "ada.tar.gz", _tarred(("n.ipynb", None)))
-    assert (files, said) == ({}, ["ada.tar.gz: 'n.ipynb' is a link or no plain file"])
-    link = zipfile.ZipInfo("n.ipynb")
-    link.create_system, link.external_attr = 3, 0o120777 << 16
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w") as archive:
-        archive.writestr(link, "/etc/passwd")
-    assert _unpacked(tmp_path, "ada.zip", data.getvalue())[1] == ["ada.zip: 'n.ipynb' is a link or no plain file"]
+REFUSED = {
+    "link.zip": (zipped([("n.ipynb", LINK, b"")]), "link/n.ipynb: it is a link or no plain file"),
+    "inner.zip": (_packed({"in.zip": os.urandom(4 * MB)}), "inner/in.zip: it has more than 3 MB unpacked"),
+    "many.zip": (
+        _packed({f"{number}.ipynb": bytes(2 * MB) for number in range(6)}),
+        "many.zip: it has more than 8 MB unpacked",
+    ),
+    "crowd.zip": (
+        _packed({f"{number}.ipynb": b"" for number in range(60)}),
+        "crowd.zip: it holds more than 50 files; what came before was taken",
+    ),
+    "deep.zip": (
+        reduce(lambda data, _: _packed({"in.zip": data}), range(5), _packed({"n.ipynb": b"n"})),
+        "deep/in/in/in.zip: zips are nested more than 3 deep",
+    ),
+    "list.zip": (_of_a_large_directory(), "list.zip: its list of files has 500 MB; at most 16 are read"),
+}
 
 
-def test_bombs_are_refused_by_name_before_they_fill_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archives, "LARGEST_MEMBER", 3 << 20)
-    monkeypatch.setattr(archives, "LARGEST_TOTAL", 8 << 20)
-    monkeypatch.setattr(archives, "MOST_MEMBERS", 50)
-    zeros = bytes(4 << 20)
-    files, said = _unpacked(tmp_path, "one.zip", _zipped({"one.ipynb": zeros, "two.ipynb": b"2"}))
-    assert (files, said) == ({"one/two.ipynb": b"2"}, ["one/one.ipynb: it has more than 3 MB unpacked"])
-    many = _zipped({f"{number}.ipynb": bytes(2 << 20) for number in range(6)})
-    assert _unpacked(tmp_path / "many", "many.zip", many)[1] == ["many.zip: it has more than 8 MB unpacked"]
-    skipped = _tarred(("data.bin", bytes(9 << 20)), ("n.ipynb", b"n"))
-    assert _unpacked(tmp_path / "tar", "tar.tgz", skipped)[1] == ["tar.tgz: it has more than 8 MB unpacked"]
-    crowd = _zipped({f"{number}.txt": b"" for number in range(60)})
-    assert "holds more than 50 files" in _unpacked(tmp_path / "crowd", "crowd.zip", crowd)[1][0]
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits that a test passes soon."""
+    for name, most in {"LARGEST_MEMBER": 3 * MB, "LARGEST_TOTAL": 8 * MB, "MOST_MEMBERS": 50}.items():
+        monkeypatch.setattr(archives, name, most)
 
 
-def test_archives_are_not_unpacked_without_end(tmp_path: Path) -> None:
-    data = _zipped({"n.ipynb": b"n"})
-    for _ in range(5):
-        data = _zipped({"in.zip": data})
-    files, said = _unpacked(tmp_path, "ada.zip", data)
-    assert files == {} and said == ["ada/in/in/in.zip: archives are nested more than 3 deep"]
+@pytest.mark.parametrize("name", REFUSED)
+def test_links_and_bombs_are_refused_by_name(unpacked: Callable, small: None, name: str) -> None:
+    data, line = REFUSED[name]
+    assert unpacked({name: data})[1] == [f"refused: {line}"]
 
 
-def test_a_list_of_files_that_is_too_long_is_not_read(tmp_path: Path) -> None:
-    data = bytearray(_zipped({"n.ipynb": b"n"}))
-    end = data.rfind(b"PK\x05\x06")
-    data[end + 12 : end + 16] = (500 << 20).to_bytes(4, "little")
-    assert "its list of files has 500 MB" in _unpacked(tmp_path, "ada.zip", bytes(data))[1][0]
-
-
-@pytest.mark.parametrize("suffix", [".zip", ".tar.gz"])
-def test_an_archive_that_is_broken_anywhere_never_raises(tmp_path: Path, suffix: str) -> None:
-    whole = _zipped({"n.ipynb": os.urandom(3000)}) if suffix == ".zip" else _tarred(("n.ipynb", os.urandom(3000)))
-    for place in range(0, len(whole), 97):
-        broken = bytearray(whole)
-        broken[place] ^= 0xFF
-        _unpacked(tmp_path / f"{place}", f"ada{suffix}", bytes(broken))
-        _unpacked(tmp_path / f"{place} cut", f"ada{suffix}", whole[:place])
+def test_a_bomb_costs_its_neighbours_nothing(unpacked: Callable, small: None) -> None:
+    found = unpacked({"one.zip": _packed({"one.ipynb": bytes(4 * MB), "two.ipynb": b"2"})})
+    assert found == ({"one/two.ipynb": b"2"}, ["refused: one/one.ipynb: it has more than 3 MB unpacked"])

@@ -32,32 +32,28 @@ def release(tmp_path: Path) -> Path:
         for package in ("helpers", "trtcpu"):
             for path in (ROOT / package).rglob("*.py"):
                 archive.write(path, f"{BUNDLE}/{path.relative_to(ROOT)}")
-    for version in ("1.5", "2.0", "3.0"):
-        add_wheel(folder / "index", "madeup", version)
-    for version in ("5.1", "5.2"):
-        add_wheel(folder / "index", "nbformat", version)
+    for wheel in ("madeup 1.5", "madeup 2.0", "madeup 3.0", "nbformat 5.1", "nbformat 5.2"):
+        add_wheel(folder / "index", *wheel.split())
     return folder
 
 
 @pytest.fixture
 def alone(release: Path, tmp_path: Path) -> Path:
     """A Python with one of the two packages that the lab needs, in a version that is not the newest."""
-    environment = tmp_path / "environment"
-    subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
+    python = tmp_path / "environment" / "bin" / "python"
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "environment")], check=True)
     wheel = release / "index" / "nbformat" / "nbformat-5.1-py3-none-any.whl"
-    pip = [str(environment / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-index"]
-    subprocess.run([*pip, str(wheel)], check=True)
-    return environment / "bin" / "python"
+    subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--no-index", str(wheel)], check=True)
+    return python
 
 
 def _first_cell(python: str | Path, address: str, folder: Path, after: str = "") -> subprocess.CompletedProcess[str]:
     folder.mkdir(exist_ok=True)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON", "TRT_LAB"))}
-    kept |= {"PIP_INDEX_URL": f"{address}/index", "PIP_CONFIG_FILE": os.devnull}
-    kept["TRT_LAB_BUNDLE"] = f"{address}/{BUNDLE}.zip"
-    return subprocess.run(
-        [str(python), "-c", f"{_CELL}\n{after}"], cwd=folder, env=kept, capture_output=True, text=True
-    )
+    bundle = f"{address}/{BUNDLE}.zip"
+    ours = {"PIP_INDEX_URL": f"{address}/index", "PIP_CONFIG_FILE": os.devnull, "TRT_LAB_BUNDLE": bundle}
+    command = [str(python), "-c", f"{_CELL}\n{after}"]
+    return subprocess.run(command, cwd=folder, env=kept | ours, capture_output=True, text=True)
 
 
 def test_where_the_lab_is_it_asks_nobody_and_says_nothing(

@@ -1,28 +1,33 @@
-"""A class with every kind of submission: each is graded or refused with a line, and none harms another."""
+"""A class with every kind of submission: each is graded or refused with a line, and none harms another.
 
-import csv
+What being late costs is settled at each run, whatever became known after the step was graded.
+"""
+
+import datetime
 import json
 import os
 import shutil
 from concurrent.futures import Future
 from copy import deepcopy
-from dataclasses import dataclass, field
 from pathlib import Path
+from unittest.mock import Mock
 
 import nbformat
 import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
+from nbgrader.plugins import LateSubmissionPlugin
 
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError
-from solutions.grading.grade import ClassGrades, grade_class, register_steps
-from solutions.grading.grades import maxima, write_grades
-from solutions.grading.journal import Journal
+from solutions.grading.grade import grade_class
+from solutions.grading.gradebook import Journal
+from solutions.grading.grades import ClassGrades, StudentGrades, worth_of
 from solutions.grading.layout import ROOT
-from solutions.grading.submissions import Submission, find_submissions
-from solutions.grading.work.piece import Done, Piece
-from tests.grading.conftest import hand_in, make_course
+from solutions.grading.step_record import StepRecord
+from solutions.grading.submissions import Submission
+from solutions.grading.work.place import Done, Piece
+from tests.grading.conftest import graded_class, hand_in, make_course
 from tests.grading.tiny import STEP, code_of, index_of, solved
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # nbgrader's and nbformat's own
@@ -100,42 +105,37 @@ def graded(course: Course, lab: NotebookNode) -> ClassGrades:
     (course.submitted("complete", STEP).parent / os.fsdecode(b"data\xff\x1b.txt")).touch()
     (course.root / "submitted" / "no notebook").mkdir()
     (course.root / "submitted" / "odd [name]" / STEP).mkdir(parents=True)
-    return _grade(course)
-
-
-def _grade(course: Course, lines: list[str] | None = None) -> ClassGrades:
-    def report(student: str, step: str, line: str) -> None:
-        (lines if lines is not None else []).append(f"{student}: {line}")
-
-    return grade_class(course, find_submissions(course, [STEP]), [STEP], report)
-
-
-def _notes(graded: ClassGrades, student: str) -> list[str]:
-    return next(row.notes for row in graded.students if row.student == student)
+    return graded_class(course)
 
 
 def test_everyone_gets_the_points_that_the_claims_gave(graded: ClassGrades, lab: NotebookNode) -> None:
     expected = {student: points for student, (_, points) in _class(lab).items()} | {"no notebook": 0, "odd [name]": 0}
     assert {row.student: row.total for row in graded.students} == expected
     assert graded.worth["correctness"] == 5
+    assert "NBGRADER_EXECUTION" not in os.environ, "the grader's environment is as before"
 
 
-def test_what_could_not_be_graded_has_a_line_that_says_why(graded: ClassGrades) -> None:
-    assert _notes(graded, "not JSON") == [f"{STEP}: refused: {STEP}.ipynb is not a notebook (it is not JSON)"]
-    assert _notes(graded, "no notebook") == [f"not handed in: {STEP}"]
-    assert "rename the folder" in _notes(graded, "odd [name]")[0]
-    assert [_notes(graded, student) for student in ("complete", "on Windows", "pasted")] == [[], [], []]
+@pytest.mark.parametrize(
+    ("student", "said"),
+    [
+        *((student, []) for student in ("complete", "on Windows", "pasted")),
+        ("not JSON", [f"{STEP}: refused: {STEP}.ipynb is not a notebook (it is not JSON)"]),
+        ("no notebook", [f"not handed in: {STEP}"]),
+        ("odd [name]", ["rename the folder"]),
+        ("deleted tests", ["", ""]),
+        ("edited and doubled tests", ["more than once", "the course's", ""]),
+    ],
+)
+def test_what_was_refused_or_mended_has_a_line_that_says_why(
+    graded: ClassGrades, student: str, said: list[str]
+) -> None:
+    notes = next(row.notes for row in graded.students if row.student == student)
+    assert [text in note for text, note in zip(said, notes, strict=True)] == [True] * len(said)
 
 
 def test_a_file_whose_name_is_no_text_is_escaped_in_the_log(course: Course, graded: ClassGrades) -> None:
     log = (course.autograded("complete") / f"{STEP}.log").read_text()
     assert r"data\udcff\x1b.txt" in log and "\x1b" not in log
-
-
-def test_what_was_mended_has_a_line_too(graded: ClassGrades) -> None:
-    assert len(_notes(graded, "deleted tests")) == 2
-    assert "more than once" in _notes(graded, "edited and doubled tests")[0]
-    assert "the course's" in _notes(graded, "edited and doubled tests")[1]
 
 
 def test_a_dead_kernel_costs_only_what_was_not_decided_yet(course: Course, graded: ClassGrades) -> None:
@@ -145,43 +145,18 @@ def test_a_dead_kernel_costs_only_what_was_not_decided_yet(course: Course, grade
 
 
 def test_feedback_shows_the_card_and_whose_artifacts_were_used(course: Course, graded: ClassGrades) -> None:
-    page = (course.root / "feedback" / "half done" / STEP / f"{STEP}.html").read_text()
-    assert "Export to ONNX: 2 of 3 points" in page
-    assert "model.onnx: yours" in page
+    page = course.feedback_page("half done", STEP).read_text()
+    assert "Export to ONNX: 2 of 3 points" in page and "model.onnx: yours" in page
 
 
-def test_the_same_submissions_are_not_graded_again(course: Course, graded: ClassGrades) -> None:
-    lines: list[str] = []
-    again = _grade(course, lines)
-    assert [row.total for row in again.students] == [row.total for row in graded.students]
-    assert {line.split(": ")[1] for line in lines} == {"unchanged", "refused"}
-
-
-def test_a_changed_submission_is_graded_again(course: Course, graded: ClassGrades, lab: NotebookNode) -> None:
-    path = course.submitted("empty", STEP)
-    before = path.read_bytes()
-    try:
-        hand_in(course, "empty", solved(lab, "square"))
-        lines: list[str] = []
-        again = _grade(course, lines)
-        assert [line for line in lines if line.endswith(": graded")] == ["empty: graded"]
-        assert {row.student: row.total for row in again.students}["empty"] == 3
-    finally:
-        path.write_bytes(before)
-
-
-def test_the_class_is_written_as_csv_with_one_line_a_student(course: Course, graded: ClassGrades) -> None:
-    write_grades(course.root, graded.students, graded.worth, graded.steps)
-    with (course.root / "grades.csv").open(newline="") as file:
-        rows = {row["student"]: row for row in csv.DictReader(file)}
-    assert len(rows) == len(graded.students)
-    assert (rows["half done"]["correctness"], rows["half done"]["total"], rows["half done"][STEP]) == ("4", "4", "4")
-
-
-def test_the_environment_of_the_grader_is_as_before(course: Course, graded: ClassGrades) -> None:
-    import os
-
-    assert "NBGRADER_EXECUTION" not in os.environ
+def test_only_a_changed_submission_is_graded_again(course: Course, graded: ClassGrades, lab: NotebookNode) -> None:
+    hand_in(course, "empty", solved(lab, "square"))
+    lines: dict[str, str] = {}
+    again = graded_class(course, lambda student, step, line: lines.update({student: line}))
+    assert {line.partition(":")[0] for line in lines.values()} == {"unchanged", "refused", "graded"}
+    assert [student for student, line in lines.items() if line == "graded"] == ["empty"]
+    totals = {row.student: row.total for row in graded.students}
+    assert {row.student: row.total for row in again.students} == {**totals, "empty": 3}
 
 
 def test_on_a_full_machine_nobody_is_graded_and_the_same_run_goes_on_later(
@@ -192,39 +167,28 @@ def test_on_a_full_machine_nobody_is_graded_and_the_same_run_goes_on_later(
     with monkeypatch.context() as full:
         full.setattr("solutions.sandbox.watch._FREE_BYTES", 1 << 62)
         with pytest.raises(CourseError, match=rf"ada {STEP} was not graded: .* the machine's memory is full"):
-            _grade(course)
+            graded_class(course)
     assert not Journal(course, "ada").done(STEP) and not list(course.autograded("ada").glob("records/*"))
-    assert [row.total for row in _grade(course).students] == [5]
+    assert [row.total for row in graded_class(course).students] == [5]
 
 
-def test_a_chapter_has_no_points_and_is_no_part_of_the_class(tmp_path: Path) -> None:
-    course = make_course(tmp_path)
-    shutil.copytree(ROOT / "solutions" / "15_llm", course.root / "solutions" / "15_llm")
-    assert course.present == [STEP, "15_llm"]
-    steps = register_steps(course)
-    with course.gradebook() as gradebook:
-        assert steps == [STEP] and sum(maxima(gradebook, steps).values()) == 5
+def test_a_chapter_has_no_points_and_is_no_part_of_the_class(bare: Course) -> None:
+    shutil.copytree(ROOT / "solutions" / "15_llm", bare.root / "solutions" / "15_llm")
+    assert bare.present == [STEP, "15_llm"]
+    assert bare.graded == [STEP] and sum(worth_of(bare, [STEP]).values()) == 5
 
 
-@dataclass
-class _Refusing:
-    """A pool that refuses all that it is given, and knows of whom that was."""
-
-    at_once: int
-    begun: list[str] = field(default_factory=list)
-
-    def submit(self, piece: Piece) -> "Future[Done]":
-        self.begun.append(piece.record.student)
-        done: Future[Done] = Future()
-        done.set_result(Done(piece.record, "not wanted"))
-        return done
+def _refused(piece: Piece) -> "Future[Done]":
+    done: Future[Done] = Future()
+    done.set_result(Done(piece.record, "not wanted"))
+    return done
 
 
 @pytest.mark.parametrize(("at_once", "begun"), [(1, ["a", "b", "c"]), (2, ["b", "a", "c"])])
 def test_where_several_are_graded_at_a_time_who_handed_in_most_is_first_and_the_grades_keep_their_order(
     tmp_path: Path, lab: NotebookNode, at_once: int, begun: list[str]
 ) -> None:
-    course, pool = make_course(tmp_path), _Refusing(at_once)
+    course, pool = make_course(tmp_path), Mock(at_once=at_once, **{"submit.side_effect": _refused})
     for student in "abc":
         hand_in(course, student, lab)
     second = course.submitted("b", "02_fp16")
@@ -232,5 +196,53 @@ def test_where_several_are_graded_at_a_time_who_handed_in_most_is_first_and_the_
     second.write_text("no notebook")
     submissions = [Submission("a", [STEP]), Submission("b", [STEP, "02_fp16"]), Submission("c", [STEP])]
     result = grade_class(course, submissions, [STEP], lambda *line: None, pool=pool)
-    assert pool.begun == begun
+    assert [call.args[0].record.student for call in pool.submit.call_args_list] == begun
     assert [grades.student for grades in result.students] == ["a", "b", "c"]
+
+
+class PointADay(LateSubmissionPlugin):
+    """A course's plugin."""
+
+    def late_submission_penalty(self, student_id: str, score: float, total_seconds_late: float) -> float:
+        """Return a point for each day."""
+        return total_seconds_late / 86400
+
+
+def _of_ada(course: Course) -> tuple[StudentGrades, str]:
+    """Grade; return ada's grades, and what was said of her step."""
+    said: list[str] = []
+    return graded_class(course, lambda *line: said.append(line[-1])).students[0], said[0]
+
+
+def test_deadline_extension_timestamp_and_plugin_count_whenever_they_come(
+    tmp_path: Path, lab: NotebookNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course = make_course(tmp_path)
+    course.config.AssignLatePenalties.plugin_class = PointADay
+    when = hand_in(course, "ada", solved(lab)).with_name("timestamp.txt")
+    when.write_text("yesterday, nearly")
+    row, _ = _of_ada(course)
+    assert row.total == 5.0 and "timestamp.txt holds 'yesterday, nearly', expected such as 2026-11-01" in row.notes[0]
+    when.write_text("2026-11-03 12:00:00 UTC")
+    assert _of_ada(course)[0].late == 0
+    with course.gradebook() as gradebook:
+        gradebook.find_assignment(STEP).duedate = datetime.datetime(2026, 11, 1, 12)
+        gradebook.db.commit()
+    row, said = _of_ada(course)
+    assert (row.late, row.total, said) == (2.0, 3.0, "unchanged")
+    assert "late -2" in " ".join(course.feedback_page("ada", STEP).read_text().replace("</td><td>", " ").split())
+    with course.gradebook() as gradebook:
+        gradebook.grant_extension(STEP, "ada", days=1)
+        gradebook.db.commit()
+    assert _of_ada(course)[0].late == 1.0
+    hand_in(course, "ada", f"{when.with_name(f'{STEP}.ipynb').read_text()} ")
+    assert _of_ada(course)[1] == "graded"
+    assert StepRecord.read(course.autograded("ada"), "ada", STEP).penalty == 1.0  # a piece knows of no extension
+
+    monkeypatch.setattr(PointADay, "late_submission_penalty", lambda *given: 1 / 0)
+    row, _ = _of_ada(course)
+    fault = "ZeroDivisionError: division by zero"
+    assert row.late == 1.0 and row.notes == [f"{STEP}: what being late costs is not known: {fault}"]
+    when.unlink()
+    row, _ = _of_ada(course)
+    assert (row.late, row.notes) == (0.0, [])

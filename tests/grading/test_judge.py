@@ -1,15 +1,14 @@
 """The judge's door: whatever the kernel's side writes, late, long or never, costs an answer and nothing else."""
 
-import json
 import os
 import socket
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,9 +21,8 @@ from helpers.checks.probes.codec import MOST_BYTES, pack
 from helpers.checks.probes.serve import serve
 from helpers.checks.probes.student import Student
 from solutions.grading.faults import CourseError
-from solutions.grading.judge.door import SLACK_S, Door
 from solutions.grading.judge.handle import Process
-from solutions.grading.layout import ROOT
+from solutions.grading.judge.process import SLACK_S, Door
 from solutions.sandbox.watch import MACHINE_FULL
 from trtcpu.errors import EngineError
 
@@ -38,49 +36,42 @@ def place() -> Iterator[str]:
         yield f"{folder}/door"
 
 
-def _asked(place: str, kernel: Kernel, *, slack_s: float = SLACK_S, calls: int = 1, **call: object) -> list[object]:
-    """Return what each of some calls gives, a value or what was found in its place, of a kernel's side `kernel`."""
-    over, told = os.pipe()
+@contextmanager
+def _student(place: str, kernel: Kernel, slack_s: float = SLACK_S) -> Iterator[Student]:
+    """Give a student who answers through the door, with `kernel` as the kernel's side; the cell ends with it."""
+    over, told = socket.socketpair()
 
     def run() -> None:
         try:
             kernel(place)
         finally:
-            os.write(told, b"the cell ended\n")
+            told.send(b"the cell ended\n")
 
-    found: list[object] = []
-    with Door(place, over, slack_s) as door:
-        thread = threading.Thread(target=run)
-        thread.start()
+    with over, told, ThreadPoolExecutor() as threads, Door(place, over.fileno(), slack_s) as door:
+        threads.submit(run)
         door.wait()
-        student = Student(door.send, lambda name: None)
-        for _ in range(calls):
-            try:
-                found.append(student.call("called", fresh=True, name="work", argument=3, limit_s=0.0, **call).value)
-            except Missed as missed:
-                found.append(missed.found)
-    thread.join(20)
-    os.close(over), os.close(told)
-    assert not thread.is_alive() and not Path(place).exists()
-    return found
+        yield Student(door.send, lambda name: None)
+    assert not Path(place).exists()
 
 
-@contextmanager
-def _listening(place: str) -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(place)
-        listener.listen(1)
-        channel = listener.accept()[0]
-    os.unlink(place)
-    with channel:
-        yield channel
+def _found(student: Student) -> object:
+    """Return what a call gives, a value or what was found in its place."""
+    try:
+        return student.call("called", fresh=True, name="work", argument=3, limit_s=0.0).value
+    except Missed as missed:
+        return missed.found
 
 
 def _answering(*messages: bytes, stays: bool = False) -> Kernel:
     """Return a kernel's side that answers the first request with these bytes, as they are; `stays` until it is left."""
 
     def kernel(place: str) -> None:
-        with _listening(place) as channel, suppress(ConnectionError):  # whose other end may close at any message
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(place)
+            listener.listen(1)
+            channel = listener.accept()[0]
+        os.unlink(place)
+        with channel, suppress(ConnectionError):  # whose other end may close at any message
             read_message(channel, REQUEST)
             for message in messages:
                 channel.sendall(message)
@@ -94,41 +85,43 @@ def _head(length: int, kind: bytes = REPLY) -> bytes:
     return kind + length.to_bytes(8, "little")
 
 
+def _reply(value: object) -> bytes:
+    content = pack(value)
+    return _head(len(content)) + content
+
+
 def test_a_kernel_that_serves_answers_every_call(place: str) -> None:
-    assert _asked(place, lambda path: serve(path, {"work": lambda x: x + 1}), calls=3) == [4, 4, 4]
+    with _student(place, lambda path: serve(path, {"work": lambda x: x + 1})) as student:
+        assert [_found(student) for _ in range(3)] == [4, 4, 4]
 
 
-@pytest.mark.parametrize(
-    ("kernel", "said"),
-    [
-        (lambda path: None, "ended before anything could be asked"),
-        (_answering(), "the connection ended"),
-        (_answering(b"rubbish that is no head"), "no message"),
-        (_answering(_head(MOST_BYTES + 1)), "no message"),
-        (_answering(_head(100_000, b"W")), "no message"),
-        (_answering(_head(100) + b"cut off"), "the connection ended"),
-        (_answering(_head(3) + b"abc"), "cannot be read"),
-        (_answering(_head(len(pack(["x"]))) + pack(["x"])), "none of this lab's"),
-        (_answering(stays=True), "the time was over"),
-        (_answering(*[_head(1, b"W") + b"?"] * 50, stays=True), "the time was over"),
-    ],
-    ids=[
-        "never",
-        "leaves",
-        "rubbish",
-        "too long",
-        "long question",
-        "cut off",
-        "no codec",
-        "no reply",
-        "late",
-        "questions",
-    ],
-)
+NO_ANSWERS = {
+    "never": (lambda path: None, "ended before anything could be asked"),
+    "leaves": (_answering(), "the connection ended"),
+    "rubbish": (_answering(b"rubbish that is no head"), "no message"),
+    "too long": (_answering(_head(MOST_BYTES + 1)), "no message"),
+    "long question": (_answering(_head(100_000, b"W")), "no message"),
+    "cut off": (_answering(_head(100) + b"cut off"), "the connection ended"),
+    "no codec": (_answering(_head(3) + b"abc"), "cannot be read"),
+    "no reply": (_answering(_reply(["x"])), "none of this lab's"),
+    "more than a reply": (
+        _answering(_reply({"value": 4, "error": None, "output": "", "seconds": 0.0})),
+        "none of this lab's",
+    ),
+    "no error": (
+        _answering(_reply({"value": None, "error": {"type": 3, "message": "", "where": ""}, "output": ""})),
+        "none of this lab's",
+    ),
+    "late": (_answering(stays=True), "the time was over"),
+    "questions": (_answering(*[_head(1, b"W") + b"?"] * 50, stays=True), "the time was over"),
+}
+
+
+@pytest.mark.parametrize(("kernel", "said"), NO_ANSWERS.values(), ids=NO_ANSWERS)
 def test_what_is_no_answer_is_missed_and_says_why(place: str, kernel: Kernel, said: str) -> None:
-    found = _asked(place, kernel, slack_s=0.2 if said == "the time was over" else SLACK_S, calls=2)
-    assert said in found[0]
-    assert isinstance(found[1], str), "the second call is answered at once"
+    with _student(place, kernel, 0.2 if said == "the time was over" else SLACK_S) as student:
+        assert said in _found(student)
+        assert isinstance(_found(student), str), "the second call is answered at once"
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a socket is connected to by its path there")
@@ -142,21 +135,10 @@ def test_a_link_to_somebody_else_s_socket_is_not_connected_to(place: str) -> Non
         neighbour.bind(f"{place}-neighbour")
         neighbour.listen()
         neighbour.setblocking(False)
-        assert "ended before anything could be asked" in _asked(place, kernel)[0]
+        with _student(place, kernel) as student:
+            assert "ended before anything could be asked" in _found(student)
         with pytest.raises(BlockingIOError):
             neighbour.accept()
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        {"value": 4, "error": None, "output": "", "seconds": 0.0},
-        {"value": None, "error": {"type": 3, "message": "", "where": ""}, "output": ""},
-    ],
-)
-def test_a_reply_has_its_form_or_is_none(place: str, reply: dict) -> None:
-    content = pack(reply)
-    assert "none of this lab's" in _asked(place, _answering(_head(len(content)) + content))[0]
 
 
 class Counter:
@@ -189,26 +171,11 @@ def _twice(ask: Callable[..., int]) -> int:
     return ask(number=1) + ask(number=2)
 
 
-def test_questions_are_answered_and_counted_on_the_judge_s_side(asks: str) -> None:
-    from functools import partial
-
-    student = Student.in_process({"work": _twice})
-    reply = student.call(asks, serves=partial(Counter, 10))
-    assert reply.value == 23 and reply.served.calls == 2
-    assert student.call(asks, serves=partial(Counter, 10)) is reply, "answered from memory, with its counter"
-    assert student.call(asks, serves=partial(Counter, 20)).value == 43
-
-
-def test_questions_pass_through_the_door(place: str, asks: str) -> None:
-    over, told = os.pipe()
-    with Door(place, over, 5.0) as door:
-        thread = threading.Thread(target=serve, args=(place, {"work": _twice}))
-        thread.start()
-        door.wait()
-        reply = Student(door.send, lambda name: None).call(asks, limit_s=0.0, serves=lambda: Counter(10))
-    thread.join(20)
-    os.close(over), os.close(told)
-    assert reply.value == 23 and reply.served.calls == 2
+def test_questions_are_answered_and_counted_on_the_judge_s_side(place: str, asks: str) -> None:
+    with _student(place, lambda path: serve(path, {"work": _twice})) as student:
+        replies = [student.call(asks, limit_s=0.0, serves=partial(Counter, start)) for start in (10, 10, 20)]
+    assert [(reply.value, reply.served.calls) for reply in replies] == [(23, 2), (23, 2), (43, 2)]
+    assert replies[0] is replies[1], "answered from memory, with its counter"
 
 
 @pytest.mark.parametrize(("name", "data"), [("__init__", {"start": 5}), ("plus", {"number": "x"}), ("calls", {})])
@@ -231,25 +198,23 @@ def test_a_message_waits_for_no_longer_than_it_may() -> None:
 
 
 _GETS_READY = """
-import sys
 from solutions.grading.judge.process import judge
-judge(None, None, meanwhile=lambda: print("ready", file=sys.stderr, flush=True))
+
+def main(line):
+    judge(line, None, None, meanwhile=lambda: line.send({"ready": True}))
 """
 
 
-@pytest.mark.parametrize("ahead", [True, False])
-def test_a_judge_gets_ready_only_while_nobody_asks(ahead: bool) -> None:
-    asked, question = os.pipe()
-    if not ahead:
-        os.write(question, b"null\n")
-    command, pipe = [sys.executable, "-c", _GETS_READY], subprocess.PIPE
-    with subprocess.Popen(command, stdin=asked, stdout=pipe, stderr=pipe, text=True, cwd=ROOT) as process:
-        said = process.stderr.readline() if ahead else ""
-        os.close(question)
-        out, rest = process.communicate(timeout=60)
-    os.close(asked)
-    assert json.loads(out) == {"environment": {}, "gpu": False}
-    assert said + rest == ("ready\n" if ahead else "")
+def test_a_judge_gets_ready_only_while_nobody_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a_judge.py").write_text(_GETS_READY)
+    monkeypatch.syspath_prepend(tmp_path)
+    asked, ahead = (Process("a_judge", os.environ) for _ in range(2))
+    asked.tell("this is nothing to judge")
+    assert asked.offers == ahead.offers == {"environment": {}, "gpu": False}
+    with pytest.raises(EngineError, match="AttributeError"):
+        asked.heard(60)
+    assert ahead.heard(60) == {"ready": True}
+    ahead.end()
 
 
 @pytest.mark.parametrize(
@@ -264,7 +229,7 @@ def test_a_full_machine_is_no_submission_s_fault(
     raised: str, fault: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "broken_judge.py").write_text(f"raise {raised}")
-    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")  # no file can be written, and its last words still come
-    process = Process("broken_judge", {**os.environ, "PYTHONPATH": str(tmp_path)})
+    monkeypatch.syspath_prepend(tmp_path)
+    process = Process("broken_judge", os.environ)
     with pytest.raises(fault, match="disk or folder failed|memory is full" if fault is CourseError else "instructor"):
         process.heard(60)

@@ -1,20 +1,26 @@
-"""The students' notebooks are what the solutions make, equal outside the blanks, and helpful from the first run."""
+"""What students get: what the solutions make, equal outside the blanks, helpful from the first run, and no answers."""
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_notebook
 
-from helpers.course.steps import BONUS, BY_NAME, CELLS, COLUMNS, GRADED, NOTEBOOKS, OPTIONAL, START
+from helpers.course.handout import HANDOUT
+from helpers.course.steps import GRADED, NOTEBOOKS
+from helpers.tools.files import atomic_write
+from solutions.grading.addresses import BUNDLE
 from solutions.grading.course import Course
-from solutions.grading.labs import make_labs
+from solutions.grading.labs import make_labs, make_release, pack
 from solutions.grading.layout import ROOT
-from tests.grading.tiny import STEP, WHY, source_notebook
+from tests.grading.tiny import STEP
 from trtcpu.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's own
@@ -24,66 +30,53 @@ STUB = ["# YOUR CODE HERE", 'raise NotImplementedError("fill in this TODO, then 
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The students' notebooks, made anew from the solutions."""
-    folder = tmp_path_factory.mktemp("labs")
-    make_labs(Course.at(ROOT), folder)
-    return folder
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The students' archive, its notebooks made anew from the solutions."""
+    folder = tmp_path_factory.mktemp("release")
+    make_release(ROOT, folder / "student.zip")
+    shutil.unpack_archive(folder / "student.zip", folder)
+    return folder / BUNDLE
 
 
 def _read(folder: Path, step: str) -> NotebookNode:
     return nbformat.read(folder / step / f"{step}.ipynb", as_version=4)
 
 
+def _tags(cell: NotebookNode) -> list[str]:
+    return cell.metadata.get("tags", [])
+
+
 def _files(folder: Path) -> dict[str, bytes]:
-    found = [folder / START, *(path for step in PRESENT for path in (folder / step).rglob("*") if path.is_file())]
-    return {
-        str(path.relative_to(folder)): path.read_bytes() for path in found if ".ipynb_checkpoints" not in path.parts
-    }
+    found = [path for path in (*folder.glob("00_start.ipynb"), *folder.glob("[0-9][0-9]_*/*.*")) if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
 
 
-def test_labs_holds_what_the_solutions_make(made: Path) -> None:
-    ours, theirs = _files(ROOT / "labs"), _files(made)
-    assert sorted(ours) == sorted(theirs)
+def test_labs_and_the_archive_hold_what_the_solutions_make(unpacked: Path) -> None:
+    ours, theirs = _files(ROOT / "labs"), _files(unpacked / HANDOUT)
+    assert sorted(ours) == sorted(theirs) and len(theirs) > len(PRESENT) == len(NOTEBOOKS)
     assert [name for name in theirs if ours[name] != theirs[name]] == [], "run make labs"
 
 
 @pytest.mark.parametrize("step", PRESENT)
-def test_a_skeleton_equals_its_solution_outside_the_blanks(made: Path, step: str) -> None:
-    given, whole = _without_colab(_read(made, step)), _read(ROOT / "solutions", step)
-    shown = [cell for cell in whole.cells if "answers" not in _tags(cell)]
-    assert len(given.cells) == len(shown)
-    for skeleton, solution in zip(given.cells, shown, strict=True):
+def test_a_skeleton_equals_its_solution_outside_the_blanks(unpacked: Path, step: str) -> None:
+    title, fetch, *given = _read(unpacked / HANDOUT, step).cells
+    assert fetch.id == "elsewhere"
+    title.source = re.sub(r"\n\n\[Open in Colab\].*", "", title.source)
+    shown = [cell for cell in _read(ROOT / "solutions", step).cells if "answers" not in _tags(cell)]
+    for skeleton, solution in zip([title, *given], shown, strict=True):
         assert skeleton.source == _blanked(solution.source)
         assert skeleton.metadata.get("jupyter") == solution.metadata.get("jupyter"), "what is folded stays folded"
         assert not skeleton.get("outputs")
 
 
-def _without_colab(notebook: NotebookNode) -> NotebookNode:
-    """Take out what a notebook opened alone needs: the link below the title, and the first code cell."""
-    assert notebook.cells.pop(1).id == "elsewhere"
-    title, empty, link, *rest = notebook.cells[0].source.split("\n")
-    assert empty == "" and link.startswith("[Open in Colab](https://colab.research.google.com/github/")
-    notebook.cells[0].source = "\n".join([title, *rest])
-    return notebook
-
-
 def _blanked(source: str) -> str:
     """Return a solution cell's text without answers, hidden tests and marking schemes, written independently."""
-    lines, inside = [], ""
-    for line in source.split("\n"):
-        mark = re.search(r"(BEGIN|END) (SOLUTION|HIDDEN TESTS|MARK SCHEME)", line)
-        if mark and mark[1] == "BEGIN":
-            inside = mark[2]
-            indent = line[: len(line) - len(line.lstrip())]
-            lines += [indent + text for text in STUB] if inside == "SOLUTION" else []
-        elif mark:
-            inside = ""
-        elif not inside:
-            lines.append(line)
-    return "\n".join(lines)
+    shown = re.sub(r"\n[^\n]*BEGIN (HIDDEN TESTS|MARK SCHEME).*?END \1", "", source, flags=re.S)
+    answer = r"^( *)[^\n]*BEGIN SOLUTION.*?END SOLUTION"
+    return re.sub(answer, "\n".join(rf"\1{line}" for line in STUB), shown, flags=re.S | re.M)
 
 
+# Runs the code in each folder, in a process that has imported what all of them import.
 RUNNER = """
 import os, runpy, sys, traceback
 import matplotlib.pyplot, onnx, torch, torchvision
@@ -102,110 +95,133 @@ for folder in sys.argv[1:]:
         os._exit(0)
     os.wait()
 """
-"""Runs the code in each folder, in a process that has imported what all of them import."""
 
-
-@pytest.fixture(scope="module")
-def stopped(made: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What each skeleton showed when its code cells ran in order in an empty folder, up to the first that raised."""
-    folders = {step: tmp_path_factory.mktemp(step) for step in PRESENT if step in GRADED}
-    for step, folder in folders.items():
-        cells = [cell for cell in _read(made, step).cells if cell.cell_type == "code" and "explore" not in _tags(cell)]
-        (folder / "cells.py").write_text("\n\n".join(cell.source for cell in cells))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TRT_LAB_ENGINE": "cpu", "MPLBACKEND": "Agg"}
-    environment |= {"TRT_LAB_MODEL": "resnet18", "TRT_LAB_QUICK": "1"}
-    subprocess.run([sys.executable, "-c", RUNNER, *map(str, folders.values())], env=environment, check=True)
-    return {step: (folder / "said.txt").read_text() for step, folder in folders.items()}
+# What the first cell that raises may say.
+HELPFUL = (
+    "NotImplementedError: fill in this TODO, then remove this line",
+    r"(?s)the TODO is still there.*NotYet: ",
+    r"InputError: \S+ is missing: .* run step 0[1-8]_\w+, which makes it",
+)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", [step for step in PRESENT if step in GRADED])
-def test_a_skeleton_stops_at_its_first_todo_and_says_what_to_do(stopped: dict[str, str], step: str) -> None:
-    said = stopped[step]
-    todo = "NotImplementedError: fill in this TODO, then remove this line" in said
-    check = "NotYet: " in said and "the TODO is still there" in said
-    artifact = re.search(r"InputError: \S+ is missing: .* run step 0[1-8]_\w+, which makes it", said)
-    assert todo or check or artifact, said
+def test_each_skeleton_stops_at_its_first_todo_and_says_what_to_do(unpacked: Path, tmp_path: Path) -> None:
+    steps = [step for step in PRESENT if step in GRADED]
+    for step in steps:
+        cells = [cell for cell in _read(unpacked / HANDOUT, step).cells if cell.cell_type == "code"]
+        code = "\n\n".join(cell.source for cell in cells if "explore" not in _tags(cell))
+        atomic_write(tmp_path / step / "cells.py", code)
+    settings = {"TRT_LAB_ENGINE": "cpu", "TRT_LAB_MODEL": "resnet18", "TRT_LAB_QUICK": "1", "MPLBACKEND": "Agg"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **settings}
+    command = [sys.executable, "-c", RUNNER, *(str(tmp_path / step) for step in steps)]
+    subprocess.run(command, env=environment, check=True)
+    said = {step: (tmp_path / step / "said.txt").read_text() for step in steps}
+    assert {step: text for step, text in said.items() if not any(re.search(each, text) for each in HELPFUL)} == {}
 
 
-def _tags(cell: NotebookNode) -> list[str]:
-    return cell.metadata.get("tags", [])
-
-
-def _points(step: str) -> dict[str, float]:
-    cells = (cell.metadata.get("nbgrader", {}) for cell in _read(ROOT / "solutions", step).cells)
-    return {about["grade_id"]: about["points"] for about in cells if about.get("grade")}
-
-
-@pytest.mark.skipif(list(NOTEBOOKS) != PRESENT, reason="not all steps are there yet")
-def test_the_points_are_forty_thirty_fifteen_fifteen_and_a_bonus() -> None:
-    worth = dict.fromkeys(COLUMNS, 0.0)
-    for step in PRESENT:
-        for name, points in _points(step).items():
-            worth[CELLS[name].criterion] += points
-    assert worth.pop(BONUS) == sum(BY_NAME[step].points for step in OPTIONAL)
-    assert worth == {"correctness": 40, "performance": 30, "accuracy": 15, "documentation": 15}
-
-
-@pytest.mark.slow
-def test_answers_to_the_questions_are_not_handed_out(lab: NotebookNode) -> None:
-    given = [cell.source for cell in source_notebook().cells if cell.cell_type == "markdown"]
-    _without_colab(lab)
-    assert given == [lab.cells[0].source, WHY]
-    assert [cell.source for cell in lab.cells if cell.cell_type == "markdown"] == given[:1]
-
-
-def test_a_notebook_that_would_show_a_hidden_check_is_not_made(course: Course, tmp_path: Path) -> None:
-    path = course.source("01_export")
-    before = path.read_text()
-    notebook = nbformat.reads(before, as_version=4)
+def test_a_notebook_that_would_show_a_hidden_check_is_not_made(bare: Course, tmp_path: Path) -> None:
+    notebook = nbformat.read(bare.source(STEP), as_version=4)
     notebook.cells[1].source = "from solutions.checks import grade_cell"
-    try:
-        nbformat.write(notebook, path)
-        with pytest.raises(InputError, match="would hand out"):
-            make_labs(course, tmp_path / "labs")
-        assert not (tmp_path / "labs").exists()
-    finally:
-        path.write_text(before)
+    nbformat.write(notebook, bare.source(STEP))
+    with pytest.raises(InputError, match="would hand out"):
+        make_labs(bare, tmp_path / "labs")
+    assert not (tmp_path / "labs").exists()
 
 
-def test_what_somebody_wrote_is_kept_and_what_is_not_ours_stays(course: Course, tmp_path: Path) -> None:
+def test_what_somebody_wrote_is_kept_and_what_was_only_run_is_made_anew(course: Course, tmp_path: Path) -> None:
     place, own = tmp_path / STEP / f"{STEP}.ipynb", tmp_path / STEP / "my_notes.txt"
-    assert make_labs(course, tmp_path) == ([STEP], None)
+    assert make_labs(course, tmp_path) is None
     handed_out = place.read_bytes()
     own.write_text("mine")
-    notebook = nbformat.read(place, as_version=4)
-    notebook.cells[2].source = "def square(x):\n    return x * x"
-    nbformat.write(notebook, place)
-    worked_in = place.read_bytes()
-    _, kept = make_labs(course, tmp_path)
-    assert [path.read_bytes() for path in kept.iterdir()] == [worked_in]
-    assert place.read_bytes() == handed_out and own.read_text() == "mine"
-
-
-def test_what_was_only_run_is_made_anew_without_a_word(course: Course, tmp_path: Path) -> None:
-    place = tmp_path / STEP / f"{STEP}.ipynb"
-    make_labs(course, tmp_path)
     notebook = nbformat.read(place, as_version=4)
     notebook.cells[1].execution_count = 3
     notebook.metadata.language_info = {"name": "python"}
     nbformat.write(notebook, place)
-    assert make_labs(course, tmp_path)[1] is None and not (tmp_path / ".kept").exists()
+    assert make_labs(course, tmp_path) is None and place.read_bytes() == handed_out
+    notebook.cells[2].source = "def square(x):\n    return x * x"
+    nbformat.write(notebook, place)
+    worked_in = place.read_bytes()
+    kept = make_labs(course, tmp_path)
+    assert [path.read_bytes() for path in kept.iterdir()] == [worked_in]
+    assert place.read_bytes() == handed_out and own.read_text() == "mine"
 
 
 def test_the_notebook_of_a_step_that_is_gone_goes_and_work_in_it_is_kept(course: Course, tmp_path: Path) -> None:
     gone = tmp_path / NOTEBOOKS[1] / f"{NOTEBOOKS[1]}.ipynb"
     gone.parent.mkdir(parents=True)
-    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("mine")]), gone)
-    _, kept = make_labs(course, tmp_path)
+    nbformat.write(new_notebook(cells=[new_code_cell("mine")]), gone)
+    kept = make_labs(course, tmp_path)
     assert [path.name for path in kept.iterdir()] == [gone.name] and not gone.exists()
 
 
 @pytest.mark.parametrize("content", ["half a notebook", '{"cells": [{}], "metadata": {}, "nbformat": 4}'])
 def test_a_file_that_is_no_notebook_is_not_overwritten(course: Course, tmp_path: Path, content: str) -> None:
     place = tmp_path / STEP / f"{STEP}.ipynb"
-    place.parent.mkdir(parents=True)
-    place.write_text(content)
+    atomic_write(place, content)
     with pytest.raises(InputError, match="is not a"):
         make_labs(course, tmp_path)
     assert place.read_text() == content
+
+
+def test_the_archive_holds_no_answers_and_no_checks(unpacked: Path) -> None:
+    names = {path.relative_to(unpacked).parts[0] for path in unpacked.rglob("*")}
+    assert names.isdisjoint(("solutions", "trtlab", "tests"))
+    for path in [*unpacked.rglob("*.py"), *unpacked.rglob("*.ipynb"), *unpacked.rglob("*.toml")]:
+        text = path.read_text()
+        assert "BEGIN SOLUTION" not in text and "BEGIN HIDDEN" not in text, path
+        assert not re.search(r"^\s*(import|from) (solutions|trtlab)\b", text, re.M), path
+
+
+def test_the_archive_holds_what_its_readme_names(unpacked: Path) -> None:
+    for name in ("README.md", "Makefile", "environment.yml", "constraints.txt", "LICENSE", "nbgrader_config.py"):
+        assert (unpacked / name).is_file(), name
+    assert (unpacked / "AGENTS.md").read_text() == (ROOT / "labs" / "AGENTS.md").read_text()
+    assert not list((unpacked / "labs").rglob("*.ipynb")), "unpacked over an older release, it would overwrite work"
+    assert (unpacked / "datasets" / "weights" / "resnet50.npz").is_file()
+
+
+@pytest.mark.slow
+def test_the_archive_s_helpers_run_on_their_own(unpacked: Path) -> None:
+    code = "import helpers, sys; helpers.feedback; assert 'solutions' not in sys.modules; print(helpers.__file__)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=unpacked, capture_output=True, text=True, check=True)
+    assert str(unpacked) in done.stdout
+
+
+def test_the_same_files_give_the_same_archive(unpacked: Path, tmp_path: Path) -> None:
+    make_release(ROOT, tmp_path / "again.zip")
+    assert (tmp_path / "again.zip").read_bytes() == (unpacked.parent / "student.zip").read_bytes()
+
+
+def test_the_students_project_has_the_same_dependencies_and_no_solutions(unpacked: Path) -> None:
+    ours, theirs = ((folder / "pyproject.toml").read_text() for folder in (ROOT, unpacked))
+    assert re.search(r"^dependencies = \[.*?^\]", ours, re.S | re.M)[0] in theirs
+    assert "solutions" not in theirs and "trtlab" not in theirs
+
+
+def test_without_notebooks_there_is_nothing_to_pack(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "nbgrader_config.py", tmp_path)
+    with pytest.raises(InputError, match="no notebooks"):
+        make_release(tmp_path, tmp_path / "student.zip")
+
+
+def test_an_output_of_other_code_is_named_and_only_a_strict_release_refuses_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    step = Path("solutions", NOTEBOOKS[0], f"{NOTEBOOKS[0]}.ipynb")
+    notebook = nbformat.read(ROOT / step, as_version=4)
+    [cell for cell in notebook.cells if cell.cell_type == "code"][-1].source += "\nedited = True"
+    monkeypatch.chdir(tmp_path)
+    step.parent.mkdir(parents=True)
+    nbformat.write(notebook, step)
+    shutil.copy(ROOT / "nbgrader_config.py", tmp_path)
+    for name in "helpers trtcpu datasets labs environment.yml constraints.txt LICENSE pyproject.toml".split():
+        Path(name).symlink_to(ROOT / name)
+    with pytest.raises(SystemExit, match="2"):
+        pack(strict=True)
+    assert not Path("dist").exists()
+    pack()
+    out, err = capsys.readouterr()
+    other = rf"{NOTEBOOKS[0]}: other code ran in cells [\d, ]+"
+    assert re.match(rf"error: .*{other}\); .*STRICT=1", err) and re.search(rf"^warning: .*\n  {other}\n", out)
+    with zipfile.ZipFile(f"dist/{BUNDLE}.zip") as archive:
+        assert f"{BUNDLE}/{HANDOUT}/{NOTEBOOKS[0]}/{NOTEBOOKS[0]}.ipynb" in archive.namelist()

@@ -11,13 +11,14 @@ from string import Template
 
 import pytest
 
+from helpers.tools.files import atomic_write
+from solutions.grading import new_step
 from solutions.grading.layout import ROOT
-from solutions.grading.new_step import __main__ as command
-from solutions.grading.new_step.lay_out import FILES, TABLE, lay_out
+from solutions.grading.new_step import FILES, TABLE, lay_out
 from trtcpu.errors import InputError
 
+# Numbers and words that no step of the course will have.
 NAME, LATER = "96_laid_out", "97_later"
-"""Numbers and words that no step of the course will have."""
 
 LONGEST, SHORTEST = "98_as_long_as_a_word_may_be", "99_a"
 PLACES = [Template(path).substitute(name=NAME, word="laid_out") for path in FILES.values()]
@@ -31,71 +32,53 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _files(root: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-
-
 def _refused(root: Path, name: str) -> str:
     """Return why a step is refused, once it is seen that nothing was written."""
-    before, folders = _files(root), sum(path.is_dir() for path in root.rglob("*"))
+    before = {path: path.is_file() and path.read_bytes() for path in root.rglob("*")}
     with pytest.raises(InputError) as refusal:
         lay_out(name, root)
-    assert _files(root) == before and sum(path.is_dir() for path in root.rglob("*")) == folders
+    assert {path: path.is_file() and path.read_bytes() for path in root.rglob("*")} == before
     assert "\n" not in str(refusal.value)
     return str(refusal.value)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("", "laid_out", "7_laid_out", "196_laid_out", "96-laid_out", "96_", "96_Laid", "96_2d", "96_laid out"),
-        *(f"{NAME}\n", "96__laid", "96_laid_", "96_gefüllt", "٩٦_laid_out", f"../{NAME}", f"{LONGEST}3"),
-    ],
+NO_NAMES = (
+    *("", "laid_out", "7_laid_out", "00_laid_out", "196_laid_out", "96-laid_out", "96_", "96_Laid", "96_2d"),
+    *("96_laid out", f"{NAME}\n", "96__laid", "96_laid_", "96_gefüllt", "٩٦_laid_out", f"../{NAME}", f"{LONGEST}3"),
 )
-def test_a_name_that_is_no_step_s_is_refused(root: Path, name: str) -> None:
-    assert "two digits, an underscore and a word" in _refused(root, name)
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
+        *((name, "give 01 to 99, an underscore and a word") for name in NO_NAMES),
         ("13_laid_out", "the number 13 is that of 13_compilers; choose another"),
         ("15_laid_out", "the number 15 is that of 15_llm"),
-        ("00_laid_out", "the number 00 is that of 00_start.ipynb"),
         ("96_compilers", "the word compilers is that of 13_compilers; choose another"),
     ],
 )
-def test_a_number_or_a_word_that_is_taken_is_refused(root: Path, name: str, said: str) -> None:
+def test_a_name_that_is_no_step_s_or_is_taken_is_refused(root: Path, name: str, said: str) -> None:
     assert said in _refused(root, name)
 
 
 @pytest.mark.parametrize("place", [*PLACES, f"helpers/checks/points/s{NAME}/__init__.py"])
 def test_a_file_that_is_there_already_stays_and_is_named(root: Path, place: str) -> None:
-    (root / place).parent.mkdir(parents=True)
-    (root / place).write_text("mine")
+    atomic_write(root / place, "mine")
     assert place.removesuffix("/__init__.py") in _refused(root, NAME)
 
 
-def test_a_step_is_refused_twice(root: Path) -> None:
-    assert lay_out(NAME, root) == [*PLACES, TABLE]
-    assert f"is that of {NAME}" in _refused(root, NAME)
-
-
-def test_the_command_says_in_one_line_why_it_refuses(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        command.main("13_laid_out")
-    out, err = capsys.readouterr()
-    assert (ended.value.code, out) == (2, "") and re.fullmatch(r"error: the number 13 .*\n", err)
-
-
-def test_the_command_names_what_it_wrote_and_what_comes_next(
+def test_the_command_says_what_it_wrote_and_a_second_time_why_it_refuses(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command, "ROOT", root)
-    command.main(NAME)
+    monkeypatch.setattr(new_step, "ROOT", root)
+    new_step.main(NAME)
     said = capsys.readouterr().out
-    assert [path for path in [*PLACES, TABLE] if f"  {path}\n" not in said] == []
+    assert re.findall(r"^  (\S+)$", said, re.M) == [*PLACES, TABLE]
     assert f"make submissions STEP={NAME}" in said and "make labs" in said
+    with pytest.raises(SystemExit, match="2"):
+        new_step.main(NAME)
+    out, err = capsys.readouterr()
+    assert not out and re.fullmatch(f"error: the number 96 is that of {NAME}; .*\n", err)
 
 
 def test_a_step_comes_where_its_number_says(root: Path) -> None:
@@ -116,20 +99,6 @@ def test_what_is_laid_out_is_linted_and_formatted_however_long_the_name(root: Pa
     _run(root, "ruff", "format", "--check", "--no-cache", ".")
 
 
-@pytest.fixture(scope="module")
-def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The repository's tracked files in another folder."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
-    if listed.returncode:
-        pytest.skip("not a git checkout: an unpacked archive has no list of tracked files")
-    folder = tmp_path_factory.mktemp("copy")
-    for name in listed.stdout.split("\0"):
-        if name and (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, folder / name)
-    return folder
-
-
 def _run(root: Path, *module: str) -> None:
     command = [sys.executable, "-m", *module]
     environment = {**os.environ, "PYTHONPATH": str(root)}
@@ -138,9 +107,17 @@ def _run(root: Path, *module: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_new_step_s_solutions_are_decided_and_its_notebook_is_of_the_house_s_form(copy: Path) -> None:
+def test_a_new_step_s_solutions_are_decided_and_its_notebook_is_of_the_house_s_form(tmp_path: Path) -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("not a git checkout: an unpacked archive has no list of tracked files")
+    copy = tmp_path / "copy"
+    for name in listed.stdout.split("\0"):
+        if (ROOT / name).is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, copy / name)
     _run(copy, "solutions.grading.new_step", NAME)
-    _run(copy, "solutions.grading.labs")
+    _run(copy, "solutions.grading.labs", "write")
     _run(copy, "tests.submissions", "--step", NAME, "--out", "bank.json", "--messages", "docs/messages.md")
     figures = json.loads((copy / "bank.json").read_text())
     assert [row["kind"] for row in figures["entries"]] == ["solution", "skeleton", "wrong", "right"]

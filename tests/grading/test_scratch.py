@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from helpers.course.settings import ENGINES
-from helpers.tools.files import TEMPORARIES, remove_temporaries
+from helpers.tools.files import TEMPORARIES, atomic_write, remove_temporaries
 from solutions.grading import scratch
-from solutions.grading.gate import Gate
 from solutions.grading.judge.process import Artifacts
+from solutions.grading.locks import Gate
 from solutions.grading.scratch import Scratch, remove_left_over
 from solutions.sandbox.room import STANDARD
 
@@ -53,9 +53,11 @@ def test_a_process_that_ends_without_unwinding_leaves_no_scratch(
 def test_a_file_counts_as_it_was_when_a_test_cell_first_asked_for_it(tmp_path: Path) -> None:
     scratch, trusted = Scratch(tmp_path / "scratch"), tmp_path / "trusted"
     scratch.artifacts.mkdir(parents=True)
-    plan, cache = ENGINES["int8"], "resnet50_calib.cache"
+    plan, cache, earlier = ENGINES["int8"], "resnet50_calib.cache", ENGINES["fp32"]
     artifacts = Artifacts("04_int8", trusted, scratch.artifacts, 100)
-    assert artifacts.read(plan) is None
+    atomic_write(trusted / earlier, b"as it was")
+    (scratch.artifacts / earlier).write_bytes(b"another")
+    assert artifacts.read(plan) is None and artifacts.read(earlier) == b"as it was"
     (scratch.artifacts / plan).write_bytes(b"careful")
     assert artifacts.read(plan) is None, "one cell sees one state"
     artifacts.forget()
@@ -81,15 +83,6 @@ def test_sparse_files_take_no_more_than_the_limit_where_they_become_whole(tmp_pa
     notes = scratch.keep("11_bert", trusted, artifacts.judged, 1 << 20)
     assert [path.name for path in trusted.iterdir()] == [fp16] and artifacts.judged == {fp16}
     assert notes == [f"{name}: not kept, since the step's files pass its limit of 1 MiB" for name in (fp32, int8)]
-
-
-def test_what_earlier_steps_made_is_not_the_kernel_s_to_say(tmp_path: Path) -> None:
-    scratch, trusted = tmp_path / "scratch", tmp_path / "trusted"
-    for folder in (scratch, trusted):
-        folder.mkdir()
-        (folder / ENGINES["fp32"]).write_text(folder.name)
-    artifacts = Artifacts("04_int8", trusted, scratch, 100)
-    assert artifacts.read(ENGINES["fp32"]) == b"trusted" and not artifacts.judged
 
 
 def test_what_filled_the_disk_is_gone_before_anything_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

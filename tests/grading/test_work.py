@@ -1,38 +1,49 @@
-"""Pieces of work in places beside each other: the same grades as one after the other, whatever is killed."""
+"""Pieces of work in places beside each other, here or on Dask's workers, and the gate that all of them pass.
+
+The grades are the same as one after the other, whatever is killed.
+"""
 
 import fcntl
-import itertools
+import multiprocessing
 import os
 import re
 import signal
+import subprocess
+import sys
 import tempfile
-import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 from typing import Any
+from unittest.mock import MagicMock, Mock
 
 import psutil
 import pytest
+from distributed import KilledWorker
 from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell
 
 from solutions.grading.__main__ import main
 from solutions.grading.course import Course
+from solutions.grading.execute import GradeExecute
+from solutions.grading.exports import write_export
 from solutions.grading.faults import CourseError
-from solutions.grading.gate import Gate
-from solutions.grading.grade import grade_class
-from solutions.grading.platforms import write_export
-from solutions.grading.step_record import StepRecord
-from solutions.grading.submissions import find_submissions
+from solutions.grading.layout import ROOT
+from solutions.grading.locks import Gate
+from solutions.grading.step_record import GRADED, StepRecord
 from solutions.grading.work import place
-from solutions.grading.work.nursery import Started
-from solutions.grading.work.piece import Piece, empty_gradebook
-from solutions.grading.work.pool import HERE, Beside, jobs_here
-from tests.grading.conftest import hand_in, make_course
-from tests.grading.dask_cluster import until
-from tests.grading.tiny import STEP, solved
+from solutions.grading.work.place import Piece
+from solutions.grading.work.pool import OnDask, here, jobs_here, on_dask
+from tests.faults.course import Run
+from tests.grading.conftest import graded_class, hand_in, make_course
+from tests.grading.dask_cluster import cluster
+from tests.grading.tiny import STEP, code_of, solved
+from trtcpu.errors import InputError
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # nbgrader's and nbformat's own
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # nbgrader's, nbformat's and Dask's own
 
 EXPECTED = {"a": 5.0, "b": 3.0, "c": 2.0, "d": 0.0}
 
@@ -47,43 +58,70 @@ def four(tmp_path: Path, lab: NotebookNode) -> Course:
     return course
 
 
-def _totals(course: Course, pool: object = HERE) -> dict[str, float]:
-    graded = grade_class(course, find_submissions(course, [STEP]), [STEP], lambda *line: None, pool=pool)
-    return {row.student: row.total for row in graded.students}
+def _totals(course: Course, **how: Any) -> dict[str, float]:
+    return {row.student: row.total for row in graded_class(course, **how).students}
 
 
-def test_two_beside_each_other_give_the_same_grades(four: Course) -> None:
-    with Beside(four, [{}, {}]) as pool:
-        assert _totals(four, pool) == EXPECTED
+def until(true: Callable[[], object], seconds: float = 60) -> None:
+    """Wait until something is true."""
+    ends = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < ends, f"not so within {seconds:g} s"
+        time.sleep(0.05)
+
+
+def _below(pid: int, command: str) -> list[dict[str, Any]]:
+    """The processes with such a command below one, but those that end while they are looked at."""
+    below = []
+    for process in psutil.Process(pid).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            below.append(process.as_dict(["pid", "cmdline", "environ"]))
+    return [one for one in below if one["environ"] and command in " ".join(one["cmdline"])]
+
+
+def _taken(lock: Path) -> bool:
+    with lock.open() as file, suppress(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return False
+    return True
+
+
+def test_two_beside_each_other_give_the_same_grades_although_a_place_is_killed(
+    four: Course, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, killed = place._Place.asked, []
+
+    def killing(one: place._Place, piece: Piece) -> object:
+        if not killed:
+            killed.append(one.process.kill())
+        return asked(one, piece)
+
+    monkeypatch.setattr(place._Place, "asked", killing)
+    with here(four, [{}, {}]) as pool:
+        assert _totals(four, pool=pool) == EXPECTED and killed
         assert all(four.feedback_page(student, STEP).is_file() for student in EXPECTED)
-        assert _totals(four, pool) == EXPECTED  # nothing is graded again
-    assert _totals(four) == EXPECTED
+        monkeypatch.setattr(place._Place, "asked", pytest.fail)
+        assert _totals(four, pool=pool) == EXPECTED, "nothing is graded again"
 
 
 def test_a_place_and_its_judge_are_copies_of_a_process_with_their_imports(four: Course) -> None:
     with place.Places(four) as places:
-        (process,) = places._beside.ready
-        until(lambda: _kernels(process))
-        nursery = psutil.Process(process.pid).parent()
-        same = nursery.cmdline()
-        copies = [one["pid"] for one in _below(nursery.pid) if one["cmdline"] == same]
-        assert copies[0] == process.pid and len(copies) == 2
-    until(lambda: not any(map(psutil.pid_exists, [nursery.pid, *copies])))
+        (process,) = (one.process for one in places._waiting[False])
+        until(lambda: _below(process.pid, "ipykernel_launcher"))
+        server = psutil.Process(process.pid).parent()
+        copies = [one["pid"] for one in _below(server.pid, " ".join(server.cmdline()))]
+        assert process.pid in copies and len(copies) == 2
+    until(lambda: not any(map(psutil.pid_exists, copies)))
 
 
-def test_a_judge_that_cannot_be_imported_says_why(four: Course) -> None:
+def test_a_step_whose_check_fails_says_why_and_no_zero_is_exported(four: Course) -> None:
     four.config.GradeExecute.judge = "tests.grading.no_such_judge"
-    with place.Places(four) as places:
-        done = places.grade(Piece(four, StepRecord("a", STEP), empty_gradebook(four)))
-    assert "tell your instructor" in done.refused and "no_such_judge" in done.refused and not done.killed
-
-
-def test_a_step_whose_check_fails_is_not_graded_and_no_zero_is_exported(four: Course) -> None:
-    four.config.GradeExecute.judge = "tests.grading.no_such_judge"
-    result = grade_class(four, find_submissions(four, [STEP])[:1], [STEP], lambda *_: None)
-    (student,) = result.students
-    assert "tell your instructor" in student.notes[0] and student.ungraded == [STEP]
-    assert write_export("canvas", four.root, [student], result.worth, []).read_text().splitlines()[2] == "a,,,a,,,"
+    with here(four, [{}, {}]) as pool:
+        result = graded_class(four, pool=pool)
+    student = result.students[0]
+    assert re.search("tell your instructor.*no_such_judge", student.notes[0])
+    assert student.ungraded == [STEP] and not result.fault
+    assert write_export("canvas", four, result, [])[0].read_text().splitlines()[2] == "a,,,a,,,"
 
 
 @pytest.mark.parametrize("failing", ["import no_such_package", "raise PermissionError(13, 'denied')"])
@@ -95,59 +133,23 @@ def test_where_no_notebook_could_import_what_it_needs_nothing_is_graded(
     with pytest.raises(SystemExit) as ended:
         main(course=four.root, jobs=2, unsafe=True)
     assert ended.value.code == 2
-    assert re.fullmatch(
-        r"error: notebooks cannot import what they need .*(no_such_package|denied).*\n", capsys.readouterr().err
-    )
+    said = capsys.readouterr().err
+    assert re.fullmatch(r"error: notebooks cannot import what they need .*(no_such_package|denied).*\n", said)
     assert not (four.root / "grades.csv").exists()
-
-
-def _below(pid: int) -> list[dict[str, Any]]:
-    """The processes below one, but those that end while they are looked at."""
-    below = []
-    for process in psutil.Process(pid).children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
-            below.append(process.as_dict(["pid", "cmdline", "environ"]))
-    return below
-
-
-def _kernels(process: Started) -> list[dict[str, str]]:
-    """The environment of each process below a place that is its kernel, or the sandbox around it."""
-    below = _below(process.pid)
-    return [one["environ"] for one in below if one["environ"] and "ipykernel_launcher" in " ".join(one["cmdline"])]
-
-
-def test_a_place_that_is_killed_is_replaced(four: Course, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, killed = place._asked, []
-
-    def killing(process: object, piece: object) -> object:
-        if not killed:
-            killed.append(process.pid)
-            threading.Timer(1.0, os.kill, (process.pid, signal.SIGKILL)).start()
-        return asked(process, piece)
-
-    monkeypatch.setattr(place, "_asked", killing)
-    with Beside(four, [{}, {}]) as pool:
-        assert _totals(four, pool) == EXPECTED
-    assert killed
 
 
 def test_what_is_killed_again_and_again_is_named_and_the_exit_code_says_so(
     four: Course, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = place._asked
-    monkeypatch.setattr(
-        place, "_asked", lambda process, piece: None if piece.record.student == "b" else asked(process, piece)
-    )
-    with pytest.raises(SystemExit) as ended:
-        main(course=four.root, jobs=2, unsafe=True, export=["canvas"])
-    exported = four.root / "grades-canvas.csv"
-    assert ended.value.code == 1 and "\nb,,,b,,,\n" in exported.read_text()
-    exported.unlink()
-    main(course=four.root, rebuild=True, export=["canvas"])
-    assert "\nb,,,b,,,\n" in exported.read_text()
+    asked = place._Place.asked
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            place._Place, "asked", lambda one, piece: None if piece.record.student == "b" else asked(one, piece)
+        )
+        with pytest.raises(SystemExit) as ended:
+            main(course=four.root, jobs=2, unsafe=True, export=["canvas"])
+    assert ended.value.code == 1 and "\nb,,,b,,,\n" in (four.root / "grades-canvas.csv").read_text()
     assert f"killed and not graded: b {STEP}; the same command grades it" in capsys.readouterr().err
-    assert "\na,5" in (four.root / "grades.csv").read_text()
-    monkeypatch.undo()
     main(course=four.root, dry_run=True)
     assert "1 to grade" in capsys.readouterr().out
     main(course=four.root, jobs=2, unsafe=True)
@@ -160,38 +162,50 @@ def test_a_place_that_is_told_to_end_while_it_starts_leaves_nothing(four: Course
         for seconds in (0.5, 2.0, 3.5):
             with place.Places(four, {"TMPDIR": folder}):
                 time.sleep(seconds)
-            assert [path.name for path in Path(folder).iterdir() if "gate" not in path.name] == []
+            assert _left(folder) == []
 
 
-class _Numbered(int):
-    """A place that does nothing."""
+def _left(folder: str) -> list[str]:
+    return [path.name for path in Path(folder).iterdir() if "gate" not in path.name]
 
-    def signal(self, number: int) -> None:
-        """There is no process."""
 
-    end = signal
+WAITS = "def square(x):\n    import time\n    time.sleep(600)"
+ENDS = {"done": None, **{name: signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGKILL")}}
+
+
+@pytest.mark.parametrize("number", ENDS.values(), ids=ENDS)
+def test_however_a_run_ends_no_process_and_no_file_is_left(
+    four: Course, lab: NotebookNode, number: signal.Signals | None
+) -> None:
+    if number:
+        hand_in(four, "a", code_of(solved(lab), "square", WAITS))
+    with tempfile.TemporaryDirectory() as folder:  # a short path: the kernel's sockets lie below it
+        with Run(four.root, "--jobs", "2", TMPDIR=folder) as run:
+            if number:
+                run.until(" · graded").send_signal(number)
+        until(lambda: not [one for one in psutil.process_iter(["environ", "cmdline"]) if folder in str(one.info)])
+        assert _left(folder) == [] or number == signal.SIGKILL  # what is in memory goes; a day later the folders do
 
 
 def test_where_time_is_measured_places_start_only_when_none_waits(
     four: Course, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started, waiting = itertools.count(), []
-    monkeypatch.setattr(place.Places, "_started", lambda self, row: _Numbered(next(started)))
+    waiting: list[int] = []
+    answering = Mock(asked=lambda piece: waiting.append(len(places._waiting[False])) or Mock())
+    monkeypatch.setattr(place, "_Place", lambda *_: Mock(wraps=answering))
     with place.Places(four, ahead=2) as places:
-        ready = places._beside.ready
-        monkeypatch.setattr(place, "_asked", lambda process, piece: waiting.append((process, *ready)) or piece)
         for step in ("01_export", "02_fp16", "03_dynamic", "05_inference"):
             places.grade(Piece(four, StepRecord("a", step), b""))
-        ready.clear()
-    assert waiting == [(0, 1, 2), (1, 2), (2, 3, 4), (3, 4, 5)]
+    assert waiting == [2, 1, 2, 2]
 
 
 def test_several_at_a_time_share_the_cores_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("solutions.grading.work.pool.ENGINE", "cpu")
     monkeypatch.setattr(os, "sched_getaffinity", lambda number: set(range(8)))
-    assert jobs_here(1) == [{}]
-    assert jobs_here(3) == [{"OMP_NUM_THREADS": "2"}] * 3
-    assert jobs_here(9) == [{"OMP_NUM_THREADS": "1"}] * 9
+    threads = {1: {}, 3: {"OMP_NUM_THREADS": "2"}, 9: {"OMP_NUM_THREADS": "1"}}
+    assert {number: jobs_here(number) for number in threads} == {
+        number: [one] * number for number, one in threads.items()
+    }
 
 
 def test_only_who_measures_time_has_the_threads_of_the_whole_machine(
@@ -199,12 +213,13 @@ def test_only_who_measures_time_has_the_threads_of_the_whole_machine(
 ) -> None:
     names, limits = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), {}
 
-    def asked(process: Started, piece: Piece) -> Piece:
-        until(lambda: _kernels(process))
-        limits[piece.record.step] = {tuple(map(kernel.get, names)) for kernel in _kernels(process)}
+    def asked(one: place._Place, piece: Piece) -> Piece:
+        until(lambda: _below(one.process.pid, "ipykernel_launcher"))
+        kernels = _below(one.process.pid, "ipykernel_launcher")  # and the sandbox around it
+        limits[piece.record.step] = {tuple(map(kernel["environ"].get, names)) for kernel in kernels}
         return piece
 
-    monkeypatch.setattr(place, "_asked", asked)
+    monkeypatch.setattr(place._Place, "asked", asked)
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # as Dask's nanny does
     with place.Places(four, {"OMP_NUM_THREADS": "1"}) as places:
         for step in ("01_export", "02_fp16", "06_benchmark"):
@@ -212,45 +227,39 @@ def test_only_who_measures_time_has_the_threads_of_the_whole_machine(
     assert limits == {"01_export": {("1", "1")}, "02_fp16": {(None, None)}, "06_benchmark": {(None, None)}}
 
 
-def test_whoever_wants_to_be_alone_waits_for_the_others_and_they_for_it(tmp_path: Path) -> None:
-    gate, lines, leave = Gate(tmp_path / "gate"), [], threading.Event()
+def test_a_fault_of_the_course_ends_the_run(four: Course, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(place.Places, "grade", Mock(side_effect=CourseError("the disk is full")))
+    with here(four, [{}, {}]) as pool, pytest.raises(CourseError, match="the disk is full"):
+        graded_class(four, pool=pool)
 
-    def pass_through(name: str, alone: bool) -> None:
+
+def test_whoever_wants_to_be_alone_waits_for_the_others_and_they_for_it(tmp_path: Path) -> None:
+    gate, lines, leave = Gate(tmp_path / "gate"), [], Event()
+
+    def pass_through(name: str, *, alone: bool) -> None:
         with gate.passed(alone=alone):
             lines.append(f"{name} in")
             leave.wait(60)
             lines.append(f"{name} out")
 
-    def somebody_waits() -> bool:
-        with (tmp_path / "gate" / "entry").open() as entry:
-            try:
-                fcntl.flock(entry, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-        return False
-
-    a, alone, b = (
-        threading.Thread(target=pass_through, args=each) for each in (("a", False), ("alone", True), ("b", False))
-    )
-    a.start()
-    until(lambda: lines == ["a in"])
-    alone.start()
-    until(somebody_waits)
-    b.start()
-    time.sleep(0.2)  # in which b would overtake
-    leave.set()
-    for thread in (a, alone, b):
-        thread.join()
-    assert lines == ["a in", "a out", "alone in", "alone out", "b in", "b out"]  # b does not overtake
+    with ThreadPoolExecutor() as threads:
+        threads.submit(pass_through, "a", alone=False)
+        until(lambda: lines)
+        threads.submit(pass_through, "alone", alone=True)
+        until(lambda: _taken(tmp_path / "gate" / "entry"))
+        threads.submit(pass_through, "b", alone=False)
+        time.sleep(0.2)  # in which b would overtake
+        leave.set()
+    assert lines == ["a in", "a out", "alone in", "alone out", "b in", "b out"]
 
 
-def test_a_fault_of_the_course_ends_the_run(four: Course, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: object, piece: object) -> None:
-        raise CourseError("the disk is full")
-
-    monkeypatch.setattr(place.Places, "grade", broken)
-    with Beside(four, [{}, {}]) as pool, pytest.raises(CourseError, match="the disk is full"):
-        _totals(four, pool)
+def test_a_copy_of_a_process_at_the_gate_keeps_nobody_waiting(tmp_path: Path) -> None:
+    with Gate(tmp_path / "gate").passed(alone=False):
+        copy = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+        copy.start()
+    assert copy.is_alive() and not any(map(_taken, (tmp_path / "gate").iterdir()))
+    copy.kill()
+    copy.join()
 
 
 def test_where_submissions_would_see_each_other_one_has_its_turn_at_a_time(tmp_path: Path) -> None:
@@ -262,9 +271,71 @@ def test_where_submissions_would_see_each_other_one_has_its_turn_at_a_time(tmp_p
             time.sleep(0.05)
             lines.append(name)
 
-    threads = [threading.Thread(target=turn, args=(name,)) for name in "abc"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor() as threads:
+        threads.map(turn, "abc")
     assert lines[::2] == lines[1::2] and sorted(lines[::2]) == ["a", "b", "c"]
+
+
+def test_a_kernel_whose_cell_waits_at_the_gate_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    outer, executor = MagicMock(), GradeExecute()
+    monkeypatch.setattr(GradeExecute, "_graded", outer.graded)
+    executor.km, executor._gate, executor._timed = outer, outer.gate, {3}
+    executor._ends = executor._alone_left = 0.0
+    executor.preprocess_cell(new_code_cell(), {}, 3)
+    outer.gate.passed.assert_called_once_with(alone=True)
+    moments = [name.rpartition(".")[0] for name, *_ in outer.mock_calls if name.endswith(("_enter__", "_exit__"))]
+    assert moments == ["watch.paused()", "gate.passed()", "watch.paused()", "gate.passed()"]
+
+
+def test_a_killed_worker_of_dask_costs_nothing_and_a_scheduler_that_is_gone_is_one_line(
+    four: Course, lab: NotebookNode, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with (
+        cluster(tmp_path_factory.mktemp("dask"), 3) as (address, (scheduler, worker, *_)),
+        on_dask(address, four, wait_s=3) as pool,
+    ):
+        assert pool.at_once == 3
+        assert _totals(four, report=lambda *line: worker.kill(), pool=pool) == EXPECTED
+        for student in EXPECTED:
+            hand_in(four, student, code_of(lab, "square", WAITS))
+        hand_in(four, "a", solved(lab, "cube"))
+        with pytest.raises(CourseError, match="Dask's scheduler is gone"):
+            graded_class(four, lambda *line: scheduler.kill(), pool)
+    record = StepRecord.read(four.autograded("a"), "a", STEP)
+    assert (record.state, record.given["simplify_model"]) == (GRADED, 2), "what was graded stays"
+
+
+def test_a_piece_whose_workers_die_is_refused_and_ends_nobody_elses(four: Course) -> None:
+    died: Future[object] = Future()
+    died.set_exception(KilledWorker("task", None, 3))
+    worker = {"resources": {"TIMING": 1, "GPU": 1}, "nthreads": 1}
+    client = Mock(**{"scheduler_info.return_value": {"workers": {"w": worker}}, "run.return_value": {}})
+    client.get_executor.return_value.submit.return_value = died
+    done = OnDask(client, four).submit(Piece(four, StepRecord("a", STEP), b"")).result(1)
+    assert done.killed and done.refused == "4 workers that graded it died: look at memory"
+
+
+def test_where_nobody_answers_one_line_says_so(four: Course) -> None:
+    with pytest.raises(InputError, match="no scheduler of Dask answers at tcp://127.0.0.1:9"):
+        with on_dask("tcp://127.0.0.1:9", four, wait_s=1):
+            pass
+
+
+def test_the_tasks_of_a_slurm_job_grade_a_class(four: Course) -> None:
+    pytest.importorskip("dask_jobqueue")
+    command = [sys.executable, "-m", "solutions.grading", "--course", str(four.root), "--slurm"]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    tasks = []
+    for number in range(3):
+        job = {"SLURM_JOB_ID": "4711", "SLURM_NTASKS": "3", "SLURM_PROCID": str(number), "PYTHONPATH": str(ROOT)}
+        tasks.append(subprocess.Popen(command, cwd=ROOT, env={**os.environ, **job}, **streams))
+    try:
+        said = [task.communicate(timeout=300)[0] for task in tasks]
+    finally:
+        for task in tasks:
+            task.kill()
+    assert [task.returncode for task in tasks] == [0, 0, 0], said
+    assert "on Dask's workers, 1 at a time" in said[1] and "graded" not in said[0] + said[2]
+    grades = (four.root / "grades.csv").read_text()
+    assert "\na,5" in grades and "\nb,3" in grades
+    assert not list(four.root.glob(".dask-*"))

@@ -1,12 +1,13 @@
 """A course that is graded in seconds: one step, two test cells whose claims are a square and a cube.
 
-Run as a module it is a judge that stands in for solutions.grading.judge: it writes records of the same form, without
+Its `main` is a judge that stands in for solutions.grading.judge.lab: it writes records of the same form, without
 engines, with the run's seed as what they saw. `grade_tiny` stands in for grade_cell, where our own notebooks are
 executed. CONFIG names both.
 """
 
 import json
 from copy import deepcopy
+from multiprocessing.connection import Connection
 from typing import Any
 
 from nbformat import NotebookNode
@@ -32,6 +33,11 @@ c.Solve.claims = "from tests.grading.tiny import grade_tiny\\n\\ngrade_tiny({cel
 ANSWERS = {"square": "    return x * x", "cube": "    return x ** 3"}
 WHY = "A square is never negative."
 """The answer to a question to think about, which students do not get."""
+
+
+def main(line: Connection) -> None:
+    """Decide what is asked over `line`."""
+    judge(line, _prepare, _decide)
 
 
 def _prepare(asked: Asked) -> dict[str, Any]:
@@ -69,27 +75,27 @@ def source_notebook() -> NotebookNode:
     cells = [new_markdown_cell("# Two functions"), new_code_cell("import math")]
     for function, cell in zip(ANSWERS, POINTS, strict=True):
         code = f"def {function}(x):\n    ### BEGIN SOLUTION\n{ANSWERS[function]}\n    ### END SOLUTION"
-        cells.append(new_code_cell(code, metadata={"nbgrader": _label(f"{function}_todo", solution=True)}))
+        cells.append(new_code_cell(code, metadata=label(f"{function}_todo", solution=True)))
         visible = f"assert {function}(1) == 1" + " == square(1)" * (function != "square")
-        cells.append(new_code_cell(visible, metadata={"nbgrader": _label(cell, points=POINTS[cell])}))
+        cells.append(new_code_cell(visible, metadata=label(cell, points=POINTS[cell])))
     cells.append(new_markdown_cell(WHY, metadata={"tags": ["answers"]}))
     cells.append(new_code_cell('print("a demonstration")', metadata={"tags": ["explore"]}))
     kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
     return new_notebook(cells=cells, metadata={"kernelspec": kernel})
 
 
-def _label(name: str, *, points: float | None = None, solution: bool = False) -> dict:
-    label = {"grade_id": name, "grade": points is not None, "solution": solution, "locked": not solution}
-    return {**label, "task": False, "schema_version": 3} | ({"points": points} if points is not None else {})
+def label(name: str, *, points: float | None = None, solution: bool = False) -> dict:
+    """Return the metadata of a cell that nbgrader knows."""
+    about = {"grade_id": name, "grade": points is not None, "solution": solution, "locked": not solution}
+    worth = {} if points is None else {"points": points}
+    return {"nbgrader": {**about, **worth, "task": False, "schema_version": 3}}
 
 
 def solved(lab: NotebookNode, *functions: str) -> NotebookNode:
     """Return a student's notebook with these functions written; all of them where none is named."""
-    notebook = deepcopy(lab)
     for function in functions or ANSWERS:
-        cell = notebook.cells[index_of(notebook, f"{function}_todo")]
-        cell.source = f"def {function}(x):\n{ANSWERS[function]}"
-    return notebook
+        lab = code_of(lab, function, f"def {function}(x):\n{ANSWERS[function]}")
+    return lab
 
 
 def index_of(notebook: NotebookNode, name: str) -> int:
@@ -102,7 +108,3 @@ def code_of(notebook: NotebookNode, function: str, code: str) -> NotebookNode:
     notebook = deepcopy(notebook)
     notebook.cells[index_of(notebook, f"{function}_todo")].source = code
     return notebook
-
-
-if __name__ == "__main__":
-    judge(_prepare, _decide)

@@ -10,16 +10,17 @@ import json
 import os
 import signal
 import tempfile
-from collections.abc import Mapping, Sequence
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
 from unittest import mock
 
 from nbformat import NotebookNode
 from nbgrader.utils import parse_utc
 
-from solutions.grading import execute
+from solutions.grading import archives, execute
 from solutions.grading.scratch import Scratch
 from solutions.sandbox.room import ROOT, Limits, Room
 
@@ -54,6 +55,16 @@ def _in_the_kernel(self: execute.GradeExecute, cell: NotebookNode, *rest: Any) -
     call = f"from tests.hostile.judge import grade_here\n\ngrade_here({name!r}, globals(), {str(records)!r})"
     cell.source = call  # no visible check runs in grading
     return self._run(cell, *rest)
+
+
+def _everything(self: archives.Download, opened: Callable[[], BinaryIO], name: PurePosixPath, depth: int) -> None:
+    """All of an archive is unpacked where its names say, as shutil does."""
+    with opened() as file:
+        if name.suffix == ".zip":
+            with zipfile.ZipFile(file) as archive:
+                archive.extractall(self._target)
+        else:
+            self._keep(file.read(), name)
 
 
 def _in_one_folder(limits: Limits) -> Scratch:
@@ -117,33 +128,31 @@ GUARDS: dict[str, Guard] = {
         "links and special files in the course are not followed",
         {
             "solutions.grading.grade.remove_links": lambda *_: [],
-            "solutions.grading.saving.remove_links": lambda *_: [],
+            "solutions.grading.gradebook.remove_links": lambda *_: [],
             "solutions.grading.grade.check_files": lambda *_: None,
-            "solutions.grading.execute._remove": lambda path: path.unlink(missing_ok=True),
             "solutions.grading.untrusted.limits.read_regular": lambda path, *_: Path(path).read_bytes(),
             "pathlib.Path.is_symlink": lambda path: "submitted" not in path.parts and _is_symlink(path),
         },
     ),
     "archives": Guard(
-        "archives are measured and unpacked one by one",
-        config='\nc.ZipCollectApp.extractor_plugin = "nbgrader.plugins.ExtractorPlugin"\n',
+        "archives are measured and unpacked one by one, and a broken one is refused",
+        {"solutions.grading.archives.Download._take": _everything},
     ),
     "sanitise": Guard(
         "outputs and markdown are cleaned, and pages run no script",
-        {"solutions.grading.feedback.strict_head": str},
         config="""
-c.HTMLExporter.filters = {}
+c.HTMLExporter.filters = {"strict_head": "copy.copy"}  # which leaves a text as it is
 c.HTMLExporter.preprocessors = []
 c.HTMLExporter.sanitize_html = False
 c.Autograde.autograde_preprocessors = [
-    name for name in c.Autograde.autograde_preprocessors if not name.endswith("SafeNotebook")
+    name for name in c.Autograde.autograde_preprocessors if not name.endswith("safe_notebook")
 ]
 """,
     ),
     "names": Guard(
         "what cannot be printed is escaped where names are shown",
         {
-            "solutions.grading.__main__.printable": str,
+            "solutions.grading.run.printable": str,
             "solutions.grading.grades.printable": str,
             "solutions.grading.submissions.printable": str,
             "solutions.grading.class_page.printable": str,
@@ -159,7 +168,7 @@ c.Autograde.autograde_preprocessors = [
     "apart": Guard(
         "outputs are cleaned and pages rendered in a child process with limits",
         {
-            "solutions.grading.untrusted.rendering.apart": lambda function, *given: function(*given),
+            "solutions.grading.untrusted.pages.apart": lambda function, *given: function(*given),
             "solutions.grading.untrusted.sanitise.apart": lambda function, *given: function(*given),
         },
     ),
@@ -188,6 +197,6 @@ c.Autograde.autograde_preprocessors = [
     ),
     "outputs": Guard(
         "a cell's and a notebook's outputs are limited",
-        {"solutions.grading.untrusted.output_room.OutputRoom.admit": lambda self, message, places=1: message},
+        {"solutions.grading.untrusted.limits.OutputRoom.admit": lambda self, message, places=1: message},
     ),
 }

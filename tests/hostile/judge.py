@@ -1,4 +1,4 @@
-"""`python -m tests.hostile.judge`: the fixture course's judge, which starts in a second; and the same in the kernel.
+"""The fixture course's judge, which starts in a second; and the same in the kernel.
 
 A text is a number for it, which a process of its own reads, as engines and models are read: one that the text can take
 over (loaders/reading.py). `grade_here` decides as the grader did before there was a second process: it runs where the
@@ -8,6 +8,7 @@ guard "judge" is off.
 import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from helpers.checks.probes.student import Student
 from helpers.tools.files import write_json
 from solutions.checks.core.record import record_path
 from solutions.grading.judge import child
-from solutions.grading.judge.memory import Memory
 from solutions.grading.judge.process import Asked, judge
 
 _LOADERS = Path(__file__).parent / "loaders"
@@ -35,7 +35,7 @@ _CLAIMS = {
 
 def _prepare(asked: Asked) -> dict[str, Any]:
     child._TRTLAB = _LOADERS  # what stands there can be taken over by what it loads
-    memory = Memory(asked.answers)
+    memory = child.Memory(asked.answers)
     _children.append(_loading.enter_context(child.LoadingChild(asked.sandbox, asked.loading, False, memory)))
     return {"notes": [], "needs": [], **_offers()}
 
@@ -85,11 +85,7 @@ def _decided(
     return sum(result["earned"] for result in results)
 
 
-def main() -> None:
-    """Do what stdin says."""
+def main(line: Connection) -> None:
+    """Decide what is asked over `line`."""
     with _loading:
-        judge(_prepare, _decide, _offers)
-
-
-if __name__ == "__main__":
-    main()
+        judge(line, _prepare, _decide, _offers)

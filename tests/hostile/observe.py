@@ -37,7 +37,7 @@ _CACHES = re.compile(
 )
 """What the grader and its libraries leave in a home and among temporary files."""
 
-_GRADING = re.compile(r"tests\.hostile\.judge|solutions\.grading\.work\.place")
+_GRADING = re.compile(r"multiprocessing\.(spawn|forkserver)")
 """Processes of the grader's own, in their command lines."""
 
 

@@ -17,6 +17,7 @@ import typer
 
 from helpers.tools.signals import clean_ends
 from solutions.grading import __main__ as grading
+from solutions.grading import run
 from solutions.grading.course import Course
 from solutions.grading.work.pool import HERE
 from tests.grading.tiny import STEP
@@ -80,7 +81,7 @@ def _grader(off: Sequence[str], sandbox: str, jobs: int) -> None:
     _set_environment(sandbox)
     if off:
         switch_off(off)
-        grading.chosen_pool = lambda *options: contextlib.nullcontext(HERE)
+        run.chosen_pool = lambda *options: contextlib.nullcontext(HERE)
     sys.argv = ["grading", "--course", str(_COURSE), "--jobs", str(jobs)]
     with clean_ends():
         typer.run(grading.main)

@@ -31,7 +31,7 @@ from solutions.checks.core.record import read_record, record_path
 from solutions.checks.core.seed import use_seed
 from solutions.checks.trusted.reference import reference
 from solutions.checks.trusted.workspace import prepare
-from solutions.grading.environment import artifacts_of
+from solutions.grading.layout import artifacts_of
 from solutions.grading.outcome import CLAIMS
 from tests.submissions.bank import Entry, patched_cells
 from tests.submissions.sandboxed import grade

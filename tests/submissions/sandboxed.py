@@ -6,9 +6,8 @@ from typing import Any
 
 from nbformat.v4 import new_notebook
 
-from solutions.grading.environment import records_of
 from solutions.grading.execute import GradeExecute
-from solutions.grading.layout import course_config
+from solutions.grading.layout import course_config, records_of
 from tests.submissions.bank import ROOT
 
 

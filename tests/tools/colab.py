@@ -22,7 +22,8 @@ from nbformat.v4 import new_code_cell, new_notebook
 from helpers.checks.points.rooms import CHECKS
 from helpers.course.handout import HANDOUT, cell_name
 from helpers.course.steps import STEPS
-from solutions.grading.release import NAME, make_release
+from solutions.grading.addresses import BUNDLE
+from solutions.grading.labs import make_release
 from tests.stand_in_wheels import served
 from tests.tools.environments import UV, is_here, to_install, to_make
 from tests.tools.pins import ROOT
@@ -57,7 +58,7 @@ def versions() -> dict[str, str]:
 def answered(step: str, archive: Path) -> nbformat.NotebookNode:
     """Return a step's notebook out of the archive, with the solution's answers."""
     with zipfile.ZipFile(archive) as release:
-        notebook = nbformat.reads(release.read(f"{NAME}/{HANDOUT}/{step}/{step}.ipynb").decode(), as_version=4)
+        notebook = nbformat.reads(release.read(f"{BUNDLE}/{HANDOUT}/{step}/{step}.ipynb").decode(), as_version=4)
     source = nbformat.read(ROOT / "solutions" / step / f"{step}.ipynb", as_version=4)
     answers = {
         cell_name(cell): re.sub(r"^[ \t]*### (BEGIN|END) SOLUTION.*\n?", "", cell.source, flags=re.M)
@@ -76,7 +77,7 @@ def tried(content: Path, server: Path) -> None:
     Raises:
         subprocess.CalledProcessError: a notebook failed.
     """
-    archive = server / f"{NAME}.zip"
+    archive = server / f"{BUNDLE}.zip"
     make_release(ROOT, archive)
     with served(server) as address:
         for step in STEPS[:2]:

@@ -20,6 +20,11 @@ def grade(*options: _Rest) -> None:
     instead("solutions.grading", *options)
 
 
+def grade_one(*options: _Rest) -> None:
+    """Grade one notebook; print its points and messages as JSON."""
+    instead("solutions.grading.grade_one", *options)
+
+
 def regrade(*options: _Rest) -> None:
     """After a check was changed: whose points would move (--diff), then take that over (--publish)."""
     instead("solutions.grading.regrade", *options)

@@ -1,58 +1,50 @@
 """The grader's handle on a judge: starts the process, and tells it what to prepare and which cell to decide."""
 
-import json
+import importlib
+import multiprocessing
 import os
 import secrets
-import select
-import subprocess
+import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
+from multiprocessing.connection import Connection
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any
+from typing import Any
+from unittest import mock
 
 from solutions.grading.faults import DISK_FULL, CourseError
-from solutions.grading.forking import Copy, module_run
 from solutions.grading.judge.child import LIMITS
+from solutions.grading.judge.process import Asked
 from solutions.grading.layout import ROOT
 from solutions.sandbox.scratch import temporary
 from solutions.sandbox.watch import MACHINE_FULL
 from trtcpu.errors import EngineError, LabError
 
+# Seconds within which a judge has made the artifacts ready; it may have to build the reference engines first.
 PREPARE_S = 3600.0
-"""Seconds within which a judge has made the artifacts ready; it may have to build the reference engines first."""
+# Seconds within which a judge says that it waits for the kernel.
 START_S = 120.0
-"""Seconds within which a judge says that it waits for the kernel."""
 
 
 class Process:
     """A judge's process, which may be started before anybody knows what it will judge.
 
     Args:
-        module: what `python -m` runs as the judge.
+        module: its `main` judges over a connection.
         environment: its whole environment.
         copied: begin as a copy of this process, which has imported the module.
     """
 
     def __init__(self, module: str, environment: Mapping[str, str], *, copied: bool = False) -> None:
-        self.errors = _kept_in_memory()
-        self._process: Copy | subprocess.Popen[str]
-        if copied:
-            self._process = Copy(module_run(module, environment), self.errors)
-            return
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", module],
-            cwd=ROOT,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.errors,
-            text=True,
-        )
+        context = multiprocessing.get_context("fork" if copied else "spawn")
+        self._line, theirs = context.Pipe()
+        self._process = context.Process(target=_run, args=(module, dict(environment), theirs))
+        with theirs, mock.patch.dict(os.environ, environment, clear=True):
+            self._process.start()
 
     @cached_property
     def offers(self) -> dict[str, Any]:
@@ -63,110 +55,110 @@ class Process:
         """
         return self.heard(None)
 
-    def tell(self, line: Mapping[str, Any]) -> None:
-        """Write a line.
+    def tell(self, what: object) -> None:
+        """Tell it something.
 
         Raises:
             EngineError: it has ended.
         """
         try:
-            self._process.stdin.write(json.dumps(line) + "\n")
-            self._process.stdin.flush()
-        except OSError as error:
-            raise self._gone() from error
+            self._line.send(what)
+        except OSError:
+            self.heard(None)  # its last words
 
     def heard(self, seconds: float | None) -> dict[str, Any]:
         """Return its next answer; one that does not come within `seconds` ends it.
 
         Raises:
             EngineError: there was none.
+            CourseError: it ended on a full disk or machine, for which no submission pays.
         """
         started = time.monotonic()
-        if not select.select([self._process.stdout], [], [], seconds)[0]:
+        if not self._line.poll(seconds):
             self.end()
             raise EngineError(f"the check was not done {time.monotonic() - started:.0f} s after the cell had ended")
-        line = self._process.stdout.readline()
-        if not line:
-            raise self._gone()
-        return json.loads(line)
+        try:
+            answer = self._line.recv()
+        except (EOFError, OSError):
+            self._process.join()
+            answer = f"it ended with {self._process.exitcode}"
+        if not isinstance(answer, str):
+            return answer
+        self.end()
+        if any(text in answer for text in (*DISK_FULL, MACHINE_FULL)):
+            raise CourseError(f"the course's disk or folder failed: {answer[:200]}; mend that and grade again")
+        raise EngineError(f"the check itself failed, tell your instructor: {answer[:200]}")
 
     def end(self) -> None:
         """End it."""
         self._process.kill()
-        self._process.communicate()
-        self.errors.close()
-
-    def _gone(self) -> LabError:
-        """Return why it has ended: an EngineError, or the CourseError of a full disk, for which no submission pays."""
-        code = self._process.wait()
-        self.errors.seek(0)
-        said = self.errors.read().strip().splitlines() or [f"it ended with {code}"]
-        self.end()
-        if any(text in said[-1] for text in (*DISK_FULL, MACHINE_FULL)):
-            return CourseError(f"the course's disk or folder failed: {said[-1][:200]}; mend that and grade again")
-        return EngineError(f"the check itself failed, tell your instructor: {said[-1][:200]}")
+        self._process.join()
+        self._line.close()
 
 
-def _kept_in_memory() -> IO[str]:
-    """Return a file for a judge's last words, which a full disk does not take where the system can have one so."""
-    if hasattr(os, "memfd_create"):
-        return os.fdopen(os.memfd_create("judge"), "w+", errors="replace")
-    return tempfile.TemporaryFile("w+", errors="replace")
+def _run(module: str, environment: dict[str, str], line: Connection) -> None:
+    """Judge in a new process, with nobody's terminal; say at the end what broke it."""
+    signal.set_wakeup_fd(-1)  # a copy's is the grader's
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(ROOT)
+    with open(os.devnull, "r+b") as nobody:
+        for own in range(3):
+            os.dup2(nobody.fileno(), own)
+    try:
+        importlib.import_module(module).main(line)
+    except BaseException as error:
+        line.send(f"{type(error).__name__}: {error}")
+        sys.exit(1)
 
 
-class Judge:
-    """One notebook's judge; used as a context manager. One that ended is started again for the next cell.
+@contextmanager
+def judging(start: Callable[[], Process], asked: Asked) -> Iterator["Judge"]:
+    """Give a judge of one notebook.
 
     Args:
         start: starts a judge's process.
-        step: the notebook's step.
-        artifacts: the trusted folder with the artifacts of earlier steps.
-        scratch: the folder that the kernel hands its deliverables over in.
-        sandbox: the name of the sandbox that the kernel runs in, for the records.
-        room: bytes that the step's own files may take together in the trusted folder.
-        run: the run's seed, the folder of its answers and the course's exchange (process.Asked).
+        asked: what it is to judge; where it loads files is made here.
+    """
+    with temporary(LIMITS, "trt-lab-load-") as folder:
+        judge = Judge(start, replace(asked, loading=folder))
+        try:
+            judge.start()
+            yield judge
+        finally:
+            judge.close()
+
+
+class Judge:
+    """One notebook's judge. One that ended is started again for the next cell.
+
+    Attributes:
+        prepared: what it said when the artifacts were ready.
+        judged: the step's own files that it has taken over from the scratch, since it decided on them.
     """
 
-    def __init__(
-        self,
-        start: Callable[[], Process],
-        step: str,
-        artifacts: Path,
-        scratch: Path,
-        sandbox: str,
-        room: int,
-        run: Mapping[str, Any],
-    ) -> None:
-        self._begin = start
-        self._told: dict[str, Any] = {
-            "step": step,
-            "artifacts": str(artifacts),
-            "scratch": str(scratch),
-            "sandbox": sandbox,
-        }
-        self._told |= {"room": room, **run}
+    def __init__(self, start: Callable[[], Process], asked: Asked) -> None:
+        self._begin, self._asked = start, asked
         self._process: Process | None = None
         self.prepared: dict[str, Any] = {}
-        """What it said when the artifacts were ready."""
         self.judged: set[str] = set()
-        """The step's own files that it has taken over from the scratch, since it decided on them."""
 
-    def __enter__(self) -> "Judge":
-        self._stack = ExitStack()
-        self._told["loading"] = str(self._stack.enter_context(temporary(LIMITS, "trt-lab-load-")))
-        try:
-            self._start()
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-        return self
+    def start(self) -> None:
+        """Start the process and have it make the artifacts ready; EngineError where it cannot."""
+        self._process, self.judged = self._begin(), set()
+        with self._kept() as process:
+            process.offers  # noqa: B018 - its first line
+            process.tell(self._asked)
+            self.prepared = process.heard(PREPARE_S)
+        if "error" in self.prepared:
+            raise EngineError(f"cannot prepare the artifacts of {self._asked.step}: {self.prepared['error']}")
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """End the process."""
         if self._process is not None:
             self._process.end()
-        self._stack.close()
 
     def begin(self, cell: str, folder: Path, kernel: tuple[int, str] | None = None) -> str:
         """Have a cell decided; return the path of the socket in `folder` at which the kernel must answer.
@@ -177,7 +169,7 @@ class Judge:
             EngineError: the judge cannot do it.
         """
         if self._process is None:
-            self._start()
+            self.start()
         door = str(folder / f"{secrets.token_hex(4)}.sock")
         with self._kept() as process:
             process.tell({"cell": cell, "door": door, "kernel": kernel})
@@ -195,15 +187,6 @@ class Judge:
         except EngineError as error:
             return str(error)
         return None
-
-    def _start(self) -> None:
-        self._process, self.judged = self._begin(), set()
-        with self._kept() as process:
-            process.offers  # noqa: B018 - its first line
-            process.tell(self._told)
-            self.prepared = process.heard(PREPARE_S)
-        if "error" in self.prepared:
-            raise EngineError(f"cannot prepare the artifacts of {self._told['step']}: {self.prepared['error']}")
 
     @contextmanager
     def _kept(self) -> Iterator[Process]:

@@ -1,128 +1,125 @@
-"""The judge's process: prepares a step's artifacts, then decides its test cells one by one, as its stdin says.
+"""The judge's process: prepares a step's artifacts, then decides its test cells one by one, as it is asked.
 
-The first line out says what any kernel may have. A line in is what `Asked` has once, then {"cell", "door", "kernel"}
-for each test cell; any other line that comes while a cell is decided says that the cell has ended in the kernel. A line
-out answers each.
+It first says what any kernel may have. It is told an `Asked` once, then {"cell", "door", "kernel"} for each test cell;
+whatever is said while a cell is decided means that the cell has ended in the kernel. It answers each.
 """
 
-import contextlib
 import ctypes
-import json
 import os
 import select
 import signal
+import socket
+import stat
 import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from helpers.checks.probes.answer import Ask
+from helpers.checks.probes.channel import (
+    ANSWER,
+    END,
+    QUESTION,
+    REPLY,
+    REQUEST,
+    ChannelError,
+    read_message,
+    write_message,
+)
 from helpers.checks.probes.student import Student, read_artifact
 from helpers.course.artifacts import use_artifacts
 from helpers.course.steps import ARTIFACTS
 from helpers.tools.files import atomic_write
 from solutions.checks.core.seed import use_seed
 from solutions.checks.trusted import stillness
-from solutions.grading.judge.door import Door
 from solutions.sandbox.processes import paused
 from solutions.sandbox.room import close
 from trtcpu.errors import LabError
 
+# Seconds beyond a probe's own limit, which the student's side keeps: what is imported first, and the transfer.
+SLACK_S = 60.0
+_POLL_MS = 5
+
 
 @dataclass(frozen=True)
 class Asked:
-    """What a judge is asked to judge."""
+    """What a judge is asked to judge.
+
+    Attributes:
+        artifacts: the trusted folder with the artifacts of earlier steps; the records go beside it.
+        scratch: where the kernel hands its deliverables over.
+        loading: for what loads a student's files.
+        sandbox: the name of the sandbox that the kernel runs in, for the records.
+        room: bytes that the step's own files may take together in the trusted folder.
+        seed: the run's; None: fresh ones.
+        answers: where answers are kept that are known in this run.
+        exchange: the course's own exchange, which no sandbox shows.
+    """
 
     step: str
     artifacts: Path
-    """The trusted folder with the artifacts of earlier steps; the records go beside it."""
     scratch: Path
-    """Where the kernel hands its deliverables over."""
-    loading: Path
-    """For what loads a student's files."""
-    sandbox: str
-    room: int
-    """Bytes that the step's own files may take together in the trusted folder."""
+    loading: Path = Path()
+    sandbox: str = "none"
+    room: int = 0
     seed: int | None = None
-    """The run's; None: fresh ones."""
     answers: Path | None = None
-    """Where answers are kept that are known in this run."""
     exchange: Path | None = None
-    """The course's own exchange, which no sandbox shows."""
-
-    @classmethod
-    def of(cls, line: dict[str, Any]) -> "Asked":
-        """Return what a line of JSON asks."""
-        paths = ("artifacts", "scratch", "loading", "answers", "exchange")
-        return cls(**{key: Path(value) if key in paths and value else value for key, value in line.items()})
 
 
+# Makes a step's artifacts ready in their folder; returns what the grader is told: notes, environment, needs, gpu.
 Prepare = Callable[[Asked], dict[str, Any]]
-"""Makes a step's artifacts ready in their folder; returns what the grader is told: notes, environment, needs, gpu."""
 
+# Decides a test cell's claims on a student and writes the record, with the name of the sandbox in it.
 Decide = Callable[[str, Student, str], Any]
-"""Decides a test cell's claims on a student and writes the record, with the name of the sandbox in it."""
 
 _DIE_WITH_PARENT = 1
 
+# Seconds without a question after which a judge was started ahead.
 _IDLE_S = 1.0
-"""Seconds without a question after which a judge was started ahead."""
-
-
-def _nothing() -> dict[str, Any]:
-    return {"environment": {}, "gpu": False}
 
 
 def judge(
+    line: Connection,
     prepare: Prepare,
     decide: Decide,
-    offers: Callable[[], dict[str, Any]] = _nothing,
+    offers: Callable[[], dict[str, Any]] = lambda: {"environment": {}, "gpu": False},
     meanwhile: Callable[[], Any] = lambda: None,
 ) -> None:
-    """Do what stdin says until it ends, or until the grader does; `meanwhile` where nobody has asked yet."""
+    """Do what is asked over `line` until it ends, or the grader does; `meanwhile` where nobody has asked yet."""
     if sys.platform.startswith("linux"):  # two judges, of a killed grader and of the next, would write the same records
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
-    with _answers() as say:
-        say(offers())
-        if not select.select([sys.stdin], [], [], _IDLE_S)[0]:
-            meanwhile()
-        line = json.loads(sys.stdin.readline() or "null")
-        if line is None:
-            return
-        asked = Asked.of(line)
-        use_artifacts(asked.artifacts)
-        use_seed(asked.seed)
-        if asked.exchange:
-            close(asked.exchange)
-        try:
-            say(prepare(asked))
-        except LabError as error:
-            return say({"error": " ".join(str(error).split())})
-        artifacts = Artifacts(asked.step, asked.artifacts, asked.scratch, asked.room)
-        for line in sys.stdin:
-            cell = json.loads(line)
-            if "cell" in cell:
-                with Door(cell["door"], sys.stdin.fileno()) as door:
-                    say({"waiting": cell["cell"]})
-                    door.wait()
-                    artifacts.forget()
-                    stillness.held_by(partial(paused, *cell["kernel"]) if cell["kernel"] else contextlib.nullcontext)
-                    decide(cell["cell"], Student(door.send, artifacts.read), asked.sandbox)
-                say({"decided": cell["cell"], "judged": sorted(artifacts.judged)})
+    line.send(offers())
+    if not line.poll(_IDLE_S):
+        meanwhile()
+    with suppress(EOFError):  # nothing more is wanted
+        _judged(line, line.recv(), prepare, decide)
 
 
-@contextlib.contextmanager
-def _answers() -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Keep stdout for the answers: what libraries print goes to stderr."""
-    with os.fdopen(os.dup(sys.stdout.fileno()), "w") as out:
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-
-        def say(answer: dict[str, Any]) -> None:
-            out.write(json.dumps(answer) + "\n")
-            out.flush()
-
-        yield say
+def _judged(line: Connection, asked: Asked, prepare: Prepare, decide: Decide) -> None:
+    use_artifacts(asked.artifacts)
+    use_seed(asked.seed)
+    if asked.exchange:
+        close(asked.exchange)
+    try:
+        line.send(prepare(asked))
+    except LabError as error:
+        return line.send({"error": " ".join(str(error).split())})
+    artifacts = Artifacts(asked.step, asked.artifacts, asked.scratch, asked.room)
+    while cell := line.recv():
+        if "cell" in cell:
+            with Door(cell["door"], line.fileno()) as door:
+                line.send({"waiting": cell["cell"]})
+                door.wait()
+                artifacts.forget()
+                stillness.held_by(partial(paused, *cell["kernel"]) if cell["kernel"] else nullcontext)
+                decide(cell["cell"], Student(door.send, artifacts.read), asked.sandbox)
+            line.send({"decided": cell["cell"], "judged": sorted(artifacts.judged)})
 
 
 class Artifacts:
@@ -159,3 +156,86 @@ class Artifacts:
             atomic_write(self._trusted / name, content)
             self.judged.add(name)
         return content
+
+
+class Door:
+    """Connects to the kernel, which listens at a socket's `path`, and carries requests to it; a context manager.
+
+    What the kernel's side does wrong breaks the connection for good: the same ChannelError answers all that follows.
+
+    Args:
+        path: where the kernel listens once its cell runs, in a folder that only it can write.
+        stop: a file descriptor that can be read once the cell has ended and nobody will answer any more.
+        slack_s: seconds that a reply may take beyond its probe's limit.
+    """
+
+    def __init__(self, path: str | Path, stop: int, slack_s: float = SLACK_S) -> None:
+        self._path, self._stop, self._slack_s = Path(path), stop, slack_s
+        self._channel: socket.socket | None = None
+        self._broken = ""
+
+    def __enter__(self) -> "Door":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._channel is not None:
+            if not self._broken:
+                with suppress(ChannelError):  # the kernel has gone
+                    write_message(self._channel, END, ends=time.monotonic() + self._slack_s)
+            self._channel.close()
+
+    def wait(self) -> None:
+        """Wait for the kernel to listen, as long as the cell runs."""
+        over = select.poll()
+        over.register(self._stop, select.POLLIN)
+        while not self._connected():
+            if over.poll(_POLL_MS):
+                self._broken = "the cell ended before anything could be asked"
+                return
+
+    def _connected(self) -> bool:
+        """Connect, where there is a socket already: it itself, no link of the kernel's to somebody else's."""
+        with suppress(OSError), _found(self._path) as path:  # none yet
+            channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            channel.setblocking(False)
+            if channel.connect_ex(path):  # nobody listens yet
+                channel.close()
+            else:
+                self._channel = channel
+        return self._channel is not None
+
+    def send(self, request: bytes, ask: Ask, limit_s: float) -> bytes:
+        """Return the reply to a request, answering what is asked meanwhile; as helpers.checks.probes.student.Send.
+
+        Raises:
+            ChannelError: there is none, or none in time.
+        """
+        if self._broken or self._channel is None:
+            raise ChannelError(self._broken or "nobody is there to answer")
+        ends = time.monotonic() + limit_s + self._slack_s
+        try:
+            write_message(self._channel, REQUEST, request, ends)
+            while True:
+                kind, content = read_message(self._channel, REPLY + QUESTION, ends, self._stop)
+                if kind == REPLY:
+                    return content
+                write_message(self._channel, ANSWER, ask(content), ends)
+        except ChannelError as error:
+            self._broken = str(error)
+            self._channel.close()
+            raise
+
+
+@contextmanager
+def _found(path: Path) -> Iterator[str]:
+    """Give a path to the socket that is there now; OSError where there is none."""
+    if not sys.platform.startswith("linux"):
+        yield str(path)
+        return
+    found = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISSOCK(os.fstat(found).st_mode):
+            raise OSError(f"{path} is no socket")
+        yield f"/proc/self/fd/{found}"
+    finally:
+        os.close(found)

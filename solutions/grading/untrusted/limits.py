@@ -1,13 +1,14 @@
-"""A notebook from a stranger: its file, cells and metadata are bounded before nbformat or nbgrader reads it.
+"""A notebook from a stranger is bounded: its file before nbformat or nbgrader reads it, its outputs while it runs.
 
-nbgrader walks all cells in a dozen preprocessors, so that 60,000 empty ones took it 161 s.
+nbgrader walks all cells in a dozen preprocessors, so that 60,000 empty ones took it 161 s. Outputs are counted as the
+kernel's messages come, whichever cell's output they change.
 """
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import fastjsonschema
 from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode
 
@@ -21,35 +22,55 @@ MOST_VALUES = 500_000
 MOST_CELLS = 1_000
 LARGEST_METADATA = 5_000_000  # of a notebook: saved widgets' states are in it
 _PARTS = {"source": 200_000, "input": 200_000, "metadata": 100_000, "attachments": 10_000_000}  # bytes, of a cell
+_OUTPUTS = ("stream", "display_data", "execute_result", "error", "update_display_data")
+# Characters that an output takes in a page beside what it says: a million of one letter is no small page.
+_OVERHEAD = 100
+# Cells whose limits may be used up in one notebook.
+_CELLS = 10
+
+# The types that nbformat and nbgrader take for granted; old formats have their cells in worksheets.
+_TEXT = {"type": ["string", "array"], "items": {"type": "string"}}
+_CELL = {"cell_type": {"type": "string"}, "source": _TEXT, "input": _TEXT, "metadata": {"type": "object"}}
+_check_types = fastjsonschema.compile(
+    {
+        "definitions": {"cells": {"type": "array", "items": {"type": "object", "properties": _CELL}}},
+        "type": "object",
+        "properties": {
+            "metadata": {"type": "object"},
+            "cells": {"$ref": "#/definitions/cells"},
+            "worksheets": {
+                "type": "array",
+                "items": {"type": "object", "properties": {"cells": {"$ref": "#/definitions/cells"}}},
+            },
+        },
+    }
+)
+_FAULTS = {
+    json.JSONDecodeError: "is not a notebook (it is not JSON)",
+    UnicodeDecodeError: "is not text in UTF-8; save it as UTF-8",
+    fastjsonschema.JsonSchemaValueException: "is not a notebook ({}, not {})",
+}
 
 
-def check_notebook_file(path: str | Path) -> None:
+def check_notebook_file(path: Path) -> None:
     """Accept a notebook that can be graded in the time that a notebook may take.
 
     Raises:
         InputError: it is no notebook, or larger than any that was written by hand; the message names the limit.
     """
-    path = Path(path)
     data = read_regular(path, LARGEST_BYTES, "notebook")
     try:
         notebook = loads(data, largest=LARGEST_BYTES, values=MOST_VALUES)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path.name} is not a notebook (it is not JSON)") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path.name} is not text in UTF-8; save it as UTF-8") from error
+        _check_types(notebook, name_prefix="notebook")
     except ValueError as error:
-        raise InputError(f"{path.name} is not graded: {error}") from error
-    if not isinstance(notebook, dict):
-        raise InputError(f"{path.name} is not a notebook (it holds a {type(notebook).__name__})")
-    if not isinstance(notebook.get("metadata", {}), dict):
-        raise InputError(f"{path.name} is not a notebook (its metadata are no object)")
+        fault = _FAULTS.get(type(error), "is not graded: {}")
+        found = type(getattr(error, "value", None)).__name__
+        raise InputError(f"{path.name} {fault.format(error, found)}") from error
+    holders = [notebook, *notebook.get("worksheets", [])]
+    cells = [cell for holder in holders for cell in holder.get("cells", [])]
+    _check_most(path, len(cells), MOST_CELLS, "cells")
     _check_size(path, "its metadata", notebook.get("metadata"), LARGEST_METADATA)
-    cells = list(_cells(path, notebook))
-    if len(cells) > MOST_CELLS:
-        raise InputError(_too_much(path, f"{len(cells):,} cells", f"{MOST_CELLS:,} are graded"))
     for number, cell in enumerate(cells, 1):
-        if not _is_cell(cell):
-            raise InputError(f"{path.name} is not a notebook (what stands in the place of cell {number} is none)")
         for part, largest in _PARTS.items():
             _check_size(path, f"the {part} of cell {number}", cell.get(part), largest)
 
@@ -61,7 +82,7 @@ class BoundedExporter(NotebookExporter):
         self, filename: str, resources: dict[str, Any] | None = None, **kw: Any
     ) -> tuple[NotebookNode, dict[str, Any]]:
         """Convert the notebook in a file; raise InputError where `check_notebook_file` does."""
-        check_notebook_file(filename)
+        check_notebook_file(Path(filename))
         return super().from_filename(filename, resources=resources, **kw)
 
     def from_file(
@@ -71,33 +92,57 @@ class BoundedExporter(NotebookExporter):
         return self.from_notebook_node(read_notebook(file_stream.name), resources=resources, **kw)
 
 
-def _cells(path: Path, notebook: dict[str, Any]) -> Iterator[Any]:
-    """Yield the cells, those in the worksheets of old formats included."""
-    sheets = notebook.get("worksheets", [])
-    for holder in [notebook, *(sheets if isinstance(sheets, list) else [sheets])]:
-        cells = holder.get("cells", []) if isinstance(holder, dict) else None
-        if not isinstance(cells, list):
-            raise InputError(f"{path.name} is not a notebook (it has no list of cells)")
-        yield from cells
-
-
-def _is_cell(cell: Any) -> bool:
-    """Whether what nbformat and nbgrader look at has the type that they take for granted."""
-    if not (isinstance(cell, dict) and isinstance(cell.get("cell_type", ""), str)):
-        return False
-    text = cell.get("source", cell.get("input", ""))
-    lines = text if isinstance(text, list) else [text]
-    return isinstance(cell.get("metadata", {}), dict) and all(isinstance(line, str) for line in lines)
-
-
 def _check_size(path: Path, what: str, value: Any, largest: int) -> None:
     try:
         size = len(json.dumps(value, ensure_ascii=False).encode())
     except UnicodeEncodeError as error:
         raise InputError(f"{path.name} is not graded: {what} holds half of a character") from error
-    if size > largest:
-        raise InputError(_too_much(path, f"{size:,} bytes in {what}", f"{largest:,} are read"))
+    _check_most(path, size, largest, f"bytes in {what}")
 
 
-def _too_much(path: Path, found: str, limit: str) -> str:
-    return f"{path.name} has {found}; at most {limit}: delete what does not belong to the task, clear the outputs"
+def _check_most(path: Path, found: int, most: int, what: str) -> None:
+    if found > most:
+        rest = "delete what does not belong to the task, clear the outputs"
+        raise InputError(f"{path.name} has {found:,} {what}; at most {most:,} are read: {rest}")
+
+
+class OutputRoom:
+    """Lets outputs pass up to `limit` characters a cell, ten times that in all; a display's update counts as an output.
+
+    nbclient puts an update into every output of that display, and keeps what widgets say; it bounds neither.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._cell, self._all = limit, limit * _CELLS
+
+    def next_cell(self) -> None:
+        """Begin a cell: it has the whole limit, as far as the notebook has."""
+        self._cell = min(self.limit, max(self._all, 1))
+
+    def admit(self, message: dict[str, Any], places: int = 1) -> dict[str, Any] | None:
+        """Return a kernel's message as it may pass; in place of the first that does not fit one line that says so.
+
+        Args:
+            message: what the kernel sent; one that is not formed as Jupyter's are raises whatever that leads to.
+            places: how many outputs it changes.
+        """
+        if message["msg_type"].startswith("comm"):
+            return None  # widgets: their state would be kept in the notebook, and no page shows them
+        if message["msg_type"] not in _OUTPUTS:
+            return message
+        if self._cell <= 0:
+            return None
+        size = _characters_in_page(message["content"]) * places
+        self._cell -= size
+        if self._cell > 0:
+            self._all -= size
+            return message
+        text = f"\n[more than {self.limit:,} characters of output; the rest was dropped]\n"
+        header = {**message["header"], "msg_type": "stream"}
+        return {**message, "header": header, "msg_type": "stream", "content": {"name": "stdout", "text": text}}
+
+
+def _characters_in_page(content: dict[str, Any]) -> int:
+    said = [content.get(part, "") for part in ("text", "traceback", "evalue")]
+    return _OVERHEAD + sum(len(str(part)) for part in (*said, *content.get("data", {}).values()))

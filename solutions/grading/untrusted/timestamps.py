@@ -4,7 +4,6 @@ import datetime
 import re
 import warnings
 from pathlib import Path
-from typing import Any
 
 import dateutil.parser
 import dateutil.tz
@@ -16,8 +15,8 @@ from trtcpu.errors import InputError
 
 _FILE = "timestamp.txt"
 _LONGEST = 1000
+# A name of the time zone database, such as America/New_York, or UTC+02:00: below its folder, never outside it.
 _ZONE = re.compile(r"(?!(am|pm)$)[a-z]{2,}[\w+:-]*(/[\w+-]+)*", re.IGNORECASE | re.ASCII)
-"""A name of the time zone database, such as America/New_York, or UTC+02:00: below its folder, never outside it."""
 
 
 def handed_in(folder: Path) -> datetime.datetime | None:
@@ -53,16 +52,13 @@ def parsed(text: str) -> datetime.datetime:
 def guard_timestamps() -> None:
     """Have nbgrader read timestamps so, a bad one as none. It has no setting for it: nbgrader_config.py calls this."""
     CourseDirectory.get_existing_timestamp = lambda self, folder: _or_none(folder)
-    NbGraderAPI.get_submitted_timestamp = _submitted
-
-
-def _submitted(api: Any, step: str, student: str) -> datetime.datetime | None:
-    course = api.coursedir
-    return _or_none(course.format_path(course.submitted_directory, student, step))
+    NbGraderAPI.get_submitted_timestamp = lambda self, step, student: _or_none(
+        self.coursedir.format_path(self.coursedir.submitted_directory, student, step)
+    )
 
 
 def _or_none(folder: str) -> datetime.datetime | None:
     try:
         return handed_in(Path(folder))
-    except InputError:  # lateness.py says it
+    except InputError:  # gradebook.py says it
         return None

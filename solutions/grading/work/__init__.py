@@ -1,6 +1,5 @@
-"""Grading one step of one student as a piece of work that can be done anywhere: here, in a process beside, on Dask.
+"""Grading one step of one student as a piece of work that can be done anywhere.
 
-A piece (piece.py) has a gradebook of its own, so that none waits for another; the class's takes over its record. It is
-done in a process started ahead and used once (place.py, started by nursery.py), a few beside each other (pool.py) or
-on other machines (cluster.py).
+A piece is done in a process started ahead and used once (place.py), which begins as a copy of one that has imported all
+it needs (warm.py). Dask has pieces done beside each other (pool.py), here or on other machines.
 """

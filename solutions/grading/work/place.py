@@ -1,112 +1,188 @@
-"""A place of work: a process started ahead, which grades one piece and is gone; `main` is its inside.
+"""Pieces of work and the processes that do them, called places.
 
-Nothing of one submission is left in the process that grades the next, and its imports are done before it is needed.
+A piece is one step of one student. A place is started ahead of time, so that its imports are done, grades one piece
+and ends, so that nothing of one submission is left for the next. It works on a gradebook of its own; the class's
+gradebook takes the record from there. `main` runs inside a place.
 """
 
 import os
-import pickle
 import signal
-import struct
-import sys
-import warnings
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection
+from pathlib import Path
 from threading import Lock, Thread
-from typing import Any, BinaryIO
+
+import nbgrader.api as api
+from nbgrader.api import Gradebook
 
 from helpers.course.steps import CELLS
-from helpers.engine.backend import ENGINE, cuda
+from helpers.engine.backend import ENGINE
 from helpers.tools.signals import clean_ends
-from solutions.grading.ahead import Ahead
 from solutions.grading.course import Course
-from solutions.grading.environment import QUICK
 from solutions.grading.execute import GradeExecute
-from solutions.grading.faults import CourseError
-from solutions.grading.gate import Gate
-from solutions.grading.work.nursery import Nursery, Started
-from solutions.grading.work.piece import Done, Piece, grade
+from solutions.grading.faults import CourseError, course_faults
+from solutions.grading.gradebook import copy_gradebook, held, save
+from solutions.grading.layout import QUICK
+from solutions.grading.locks import Gate
+from solutions.grading.scratch import Ahead
+from solutions.grading.step_record import StepRecord
+from solutions.grading.work.warm import start
 from solutions.sandbox import THREADS
-from trtcpu.errors import EngineError
+from trtcpu.errors import EngineError, LabError
 
+# How often a piece is tried whose process is killed, by somebody or for lack of memory.
 _TRIES = 3
-"""Of a piece whose process was killed: by somebody, or for the machine's memory."""
 
+# How many places wait on a GPU. Loading TensorRT takes longer than grading a short step, and no place may start while
+# time is measured, which three long steps in a row do.
 _MOST_AHEAD = 3
-"""Places that wait, started, on a GPU: to load TensorRT takes longer than a short step, and three long ones in a row
-measure time, which nobody may start beside.
-"""
 
+# GPU memory for each waiting place. It takes 2.6 GB itself (TensorRT 8.6, H100); the rest is for the one that works.
 _GPU_BYTES = 16 << 30
-"""Of a GPU's memory for each of them: itself it takes 2.6 GB (TensorRT 8.6, H100), the rest is for who works."""
 
-_TIMED = {cell.step for cell in CELLS.values() if cell.timed}
+# The steps that measure time.
+TIMED = {cell.step for cell in CELLS.values() if cell.timed}
 _END_S = 30
-_LENGTH = "<q"
+
+_OF_STUDENTS = ("Comment", "Grade", "SubmittedNotebook", "SubmittedAssignment", "Student")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What to grade: a student's step, by its record, which has the points that a person gave so far.
+
+    `gradebook` is the content of one without students (`empty_gradebook`).
+    """
+
+    course: Course
+    record: StepRecord
+    gradebook: bytes
 
 
 @dataclass
-class _Row:
-    """Places that wait, started by one nursery."""
+class Done:
+    """The result of a piece: its record, or the reason why it was `refused`, and notes for the student's line.
 
-    nursery: Nursery
-    ready: list[Started] = field(default_factory=list)
+    It was `killed` if the process that graded it was, and it `failed` if the check itself broke. Neither has to be the
+    submission's fault.
+    """
+
+    record: StepRecord
+    refused: str = ""
+    notes: list[str] = field(default_factory=list)
+    killed: bool = False
+    failed: bool = False
+
+
+def empty_gradebook(course: Course) -> bytes:
+    """Return a copy of the course's gradebook without students: its steps and their deadlines."""
+    with tempfile.TemporaryDirectory(prefix="trt-lab-") as folder:
+        path = Path(folder) / "gradebook.db"
+        copy_gradebook(course.gradebook_file, path)
+        with Gradebook(f"sqlite:///{path}") as gradebook:
+            for name in _OF_STUDENTS:
+                gradebook.db.query(getattr(api, name)).delete()
+            gradebook.db.commit()
+        return path.read_bytes()
+
+
+def grade(piece: Piece) -> Done:
+    """Grade a piece into autograded/ and write its feedback into feedback/ of the course.
+
+    Raises:
+        CourseError: the course's disk failed.
+    """
+    started = time.monotonic()
+    student, step = piece.record.student, piece.record.step
+    done = Done(piece.record)
+    with course_faults(), _own_course(piece) as course:
+        try:
+            course.autograde(student, step)
+        except CourseError:
+            raise
+        except LabError as error:
+            done.refused, done.failed = " ".join(str(error).split()), isinstance(error, EngineError)
+        else:
+            done.notes += write_feedback(course, student, step)
+            with course.gradebook() as gradebook:
+                done.record = held(gradebook, piece.record)
+    done.record.seconds = round(time.monotonic() - started, 1)
+    return done
+
+
+def write_feedback(course: Course, student: str, step: str) -> list[str]:
+    """Write a graded step's feedback; return a line where it could not be."""
+    try:
+        course.feedback(student, step)
+    except CourseError:
+        raise
+    except LabError as error:
+        return [str(error)]
+    return []
+
+
+@contextmanager
+def _own_course(piece: Piece) -> Iterator[Course]:
+    """Give the course with a gradebook of its own, which has the piece's record."""
+    with tempfile.TemporaryDirectory(prefix="trt-lab-", ignore_cleanup_errors=True) as folder:
+        path = Path(folder) / "gradebook.db"
+        path.write_bytes(piece.gradebook)
+        config = deepcopy(piece.course.config)
+        config.CourseDirectory.db_url = f"sqlite:///{path}"
+        config.RestoreCells.locked_by_us = True
+        course = replace(piece.course, config=config)
+        with course.gradebook() as gradebook:
+            save(gradebook, piece.record)
+        yield course
 
 
 class Places:
-    """Does pieces in processes of their own; used as a context manager, from as many threads as work at once.
+    """Grades pieces of a course in processes of their own. A context manager; any number of threads may use it.
 
     Args:
-        course: whose pieces they will be.
-        environment: what the processes have besides this one's variables. Threads are limited by it only for a piece
-            that others may be beside: one that measures time has the machine to itself, and all its threads.
-        ahead: how many wait, started, for the next pieces; without a number one, on a GPU as many as its memory
-            has room for.
+        environment: variables for the processes, added to this one's. A limit of threads does not apply to pieces that
+            measure time, since these have the machine to themselves.
+        ahead: how many processes wait for the next pieces. By default one, on a GPU as many as fit its memory.
     """
 
     def __init__(self, course: Course, environment: Mapping[str, str] = {}, *, ahead: int | None = None) -> None:
-        judge = None if ENGINE == "tensorrt" else GradeExecute(config=course.config).judge
-        variables = {**os.environ, **environment, **QUICK}
-        self._beside = self._alone = _Row(Nursery(variables, judge))
-        if not environment.keys().isdisjoint(THREADS):
-            unlimited = {name: value for name, value in variables.items() if name not in THREADS}
-            self._alone = _Row(Nursery(unlimited, judge))
-        self._course, self._ahead, self._lock = _packed(course), ahead or _ahead(), Lock()
-        self._working: set[Started] = set()
+        self._course, self._ahead, self._lock = course, ahead or _ahead(), Lock()
+        self._judge = "" if ENGINE == "tensorrt" else GradeExecute(config=course.config).judge
+        self._environment = {**os.environ, **environment, **QUICK}
+        self._limits = () if environment.keys().isdisjoint(THREADS) else THREADS
+        self._waiting: dict[bool, list[_Place]] = {False: [], True: []}  # True: without a limit of threads
+        self._living: set[_Place] = set()
         self._closed = False
 
     def __enter__(self) -> "Places":
-        self._refill(self._beside)
+        self._refill(unlimited=False)
         return self
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._closed = True
-            left = {*self._beside.ready, *self._alone.ready, *self._working}
-        for process in left:  # all at once
-            process.signal(signal.SIGTERM)
-        for process in left:
-            process.end(_END_S)
-        self._beside.nursery.close()
-        self._alone.nursery.close()
+            left = [*self._living]
+        for place in left:  # all at once
+            place.process.terminate()
+        for place in left:
+            place.stop()
 
     def grade(self, piece: Piece) -> Done:
-        """Grade a piece in a place; one whose process is killed again and again is refused.
+        """Grade a piece in a place; refuse it if its process is killed each time.
 
         Raises:
             CourseError: the course's disk failed.
             EngineError: the places were closed.
         """
-        timed = piece.record.step in _TIMED
-        row = self._alone if timed else self._beside
         for _ in range(_TRIES):
-            process = self._taken(row)
-            if not row.ready or not timed:  # which waits, to be alone, for what is started
-                self._refill(row)
-            try:
-                answer = _asked(process, piece)
-            finally:
-                self._left(process)
+            place = self._taken(timed=piece.record.step in TIMED)
+            answer = place.asked(piece)
+            self._living.discard(place)
             if isinstance(answer, Exception):
                 raise answer
             if answer is not None:
@@ -114,128 +190,112 @@ class Places:
         why = f"the process that graded it was killed {_TRIES} times: look at memory"
         return Done(piece.record, why, killed=True)
 
-    def _taken(self, row: _Row) -> Started:
+    def _taken(self, *, timed: bool) -> "_Place":
+        unlimited = timed and bool(self._limits)
+        waiting = self._waiting[unlimited]
         with self._lock:
             if self._closed:
                 raise EngineError("grading was stopped")
-            process = row.ready.pop(0) if row.ready else self._started(row)
-            self._working.add(process)
-        return process
+            if not waiting:
+                self._refill(unlimited)
+            place = waiting.pop(0)
+            if not (timed and waiting):  # who measures time waits, to be alone, for what is started
+                self._refill(unlimited)
+        return place
 
-    def _left(self, process: Started) -> None:
-        process.end(_END_S)
-        with self._lock:
-            self._working.discard(process)
+    def _refill(self, unlimited: bool) -> None:
+        left_out = self._limits if unlimited else ()
+        environment = {name: value for name, value in self._environment.items() if name not in left_out}
+        waiting = self._waiting[unlimited]
+        while len(waiting) < self._ahead:
+            waiting.append(_Place(self._course, environment, self._judge))
+            self._living.add(waiting[-1])
 
-    def _refill(self, row: _Row) -> None:
-        with self._lock:
-            while not self._closed and len(row.ready) < self._ahead:
-                row.ready.append(self._started(row))
 
-    def _started(self, row: _Row) -> Started:
-        process = row.nursery.start()
-        with suppress(OSError):  # one that is dead already is seen when it is asked
-            process.stdin.write(self._course)
-            process.stdin.flush()
-        return process
+class _Place:
+    """A process that knows the course and grades one piece. Its connection is closed with the last reference to it."""
+
+    def __init__(self, course: Course, environment: Mapping[str, str], judge: str) -> None:
+        try:
+            self.process, self._connection = start(environment, judge)
+        except (OSError, EOFError) as error:
+            raise EngineError("no process that grades can be started here: look at memory") from error
+        self._tell(course)
+
+    def asked(self, piece: Piece) -> Done | Exception | None:
+        """Return the process's answer to a piece, None if it was killed."""
+        self._tell(piece)
+        answer = None
+        with suppress(EOFError, OSError):
+            answer = self._connection.recv()  # it ends when the process does
+        self.process.join()
+        return answer
+
+    def stop(self) -> None:
+        """Stop the process: with SIGTERM, on which it cleans up, later with SIGKILL."""
+        self.process.terminate()
+        self.process.join(_END_S)
+        self.process.kill()
+        self.process.join()
+
+    def _tell(self, what: object) -> None:
+        with suppress(OSError):  # it is dead; `asked` finds out
+            self._connection.send(what)
 
 
 def _ahead() -> int:
     if ENGINE != "tensorrt":
         return 1
-    return max(1, min(_MOST_AHEAD, cuda.mem_get_info()[1] // _GPU_BYTES))
+    import torch
+
+    # pycuda would answer only in the thread that has its context
+    memory = torch.cuda.get_device_properties(0).total_memory
+    return max(1, min(_MOST_AHEAD, memory // _GPU_BYTES))
 
 
-def _asked(process: Started, piece: Piece) -> Done | Exception | None:
-    """Return what a place answers to a piece; None where it was killed."""
-    try:
-        process.stdin.write(_packed(piece))
-        process.stdin.flush()
-    except OSError:
-        return None
-    answer = _read(process.stdout)  # stdin stays open: where it ends, this process has
-    process.stdout.read()  # until it has ended
-    return answer
+def main(asked: Connection, *, copied: bool = False) -> None:
+    """Receive the course and a piece, grade it and send the result.
 
-
-def _packed(what: object) -> bytes:
-    told = pickle.dumps(what)
-    return struct.pack(_LENGTH, len(told)) + told
-
-
-def _read(given: BinaryIO) -> Any:
-    """Return what came next; None where it ends before."""
-    head = given.read(struct.calcsize(_LENGTH))
-    if len(head) < struct.calcsize(_LENGTH):
-        return None
-    (length,) = struct.unpack(_LENGTH, head)
-    told = given.read(length)
-    return pickle.loads(told) if len(told) == length else None
-
-
-def _inside(given: BinaryIO, answers: BinaryIO, copied: bool) -> None:
-    course = _read(given)
-    if course is None:
-        return
-    ahead = _started(course, copied)
-    try:
-        piece = _read(given)
-        if piece is None:
-            return  # not needed
-        Thread(target=_ends_with, args=(given,), daemon=True).start()
+    With `copied`, this process is a copy of one that has imported the judge, so the judge may be a copy of this one.
+    """
+    with clean_ends(), suppress(EOFError):  # the run has ended
+        course = asked.recv()
+        ahead = _started(course, copied)
         try:
-            answer: Done | Exception = ahead if isinstance(ahead, CourseError) else grade(piece)
-        except Exception as error:
-            answer = error
-        answers.write(_packed(answer))
-        answers.flush()
-    finally:
-        if isinstance(ahead, Ahead) and GradeExecute.started_ahead is ahead:  # not taken
-            ahead.close()
+            piece = asked.recv()
+            Thread(target=_ends_with, args=(asked,), daemon=True).start()
+            try:
+                answer: Done | Exception = ahead if isinstance(ahead, CourseError) else grade(piece)
+            except Exception as error:
+                answer = error
+            asked.send(answer)
+        finally:
+            if isinstance(ahead, Ahead) and GradeExecute.started_ahead is ahead:  # not taken
+                ahead.close()
 
 
 def _started(course: Course, copied: bool) -> Ahead | CourseError | None:
-    """Start what the piece to come will need; None where that fails, which is then the piece's to say.
+    """Start what the next piece will need. Return None if that fails: the piece will fail for the same reason.
 
-    A fault of the machine's, which no piece shall pay for, is returned.
+    A fault of the machine is returned, since no piece may pay for it.
     """
     ahead = None
     try:
-        with Gate().passed(alone=False):  # not while somebody measures time
+        with Gate().passed(alone=False):  # not while time is measured
             ahead = GradeExecute(config=course.config).ahead()
             ahead.start(copied=copied)
     except BaseException as error:
         if ahead is not None:
             ahead.close()
-        if not isinstance(error, Exception):  # told to end: nothing more is wanted
+        if not isinstance(error, Exception):  # told to end
             raise
         return error if isinstance(error, CourseError) else None
     GradeExecute.started_ahead = ahead
     return ahead
 
 
-def _ends_with(given: BinaryIO) -> None:
-    """End this process when the one that started it is gone: another may grade the same course then."""
-    os.read(given.fileno(), 1)
+def _ends_with(asked: Connection) -> None:
+    """End this process when the one that started it has gone: then another run may grade the same course."""
+    with suppress(EOFError, OSError):
+        asked.recv()
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _ready() -> tuple[BinaryIO, BinaryIO]:
-    """Return stdin, and what was stdout: what libraries print goes to stderr."""
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    return sys.stdin.buffer, answers
-
-
-def main(*, copied: bool = False) -> None:
-    """Grade the piece that stdin brings after the course, and write what became of it to stdout.
-
-    Where this process is a copy of one that has imported the judge, the judge may be, too (`copied`).
-    """
-    warnings.simplefilter("ignore")  # nbgrader's and nbformat's own, about what is mended here
-    with clean_ends():
-        _inside(*_ready(), copied)
-
-
-if __name__ == "__main__":
-    main()

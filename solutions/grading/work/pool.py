@@ -1,38 +1,54 @@
-"""Where pieces of work are done: here one after the other, in places beside each other, or on Dask's workers."""
+"""The pool that grades pieces of work: Dask, on threads of this process or on the workers of a scheduler.
 
+Each piece gets a process of its own either way (place.py). Workers elsewhere need this project's code and must see the
+course's folder. Steps that measure time go to workers with the resource TIMING; with real TensorRT all steps go to
+workers with the resource GPU. Dask gives a worker no more pieces at a time than it has of the resource.
+"""
+
+import multiprocessing
 import os
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from queue import SimpleQueue
-from typing import Any, Protocol
+import tempfile
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from threading import Lock
+from typing import Any
 
 from helpers.engine.backend import ENGINE
 from solutions.grading.course import Course
-from solutions.grading.grades import StudentGrades
-from solutions.grading.work.piece import Done, Piece, grade
-from solutions.grading.work.place import Places
+from solutions.grading.faults import CourseError
+from solutions.grading.layout import SETTINGS, code_digest
+from solutions.grading.work.place import TIMED, Done, Piece, Places, grade
 from solutions.sandbox import THREADS
 from solutions.sandbox.groups import free_memory
+from trtcpu.errors import InputError
 
+# Memory for one piece: the most that its kernel, its judge and the judge's child use together.
 _MEMORY_BYTES = 6 << 30
-"""Of a piece: what its kernel, its judge and the judge's child hold together at most."""
+_NEEDED = "GPU" if ENGINE == "tensorrt" else "TIMING"
 
-Work = Generator[Piece, Done, StudentGrades]
-"""Yields the pieces of work on one student, one after the other, and is sent what became of each."""
+# Yields the pieces of work on one student, one after the other, and is sent the result of each.
+Work = Generator[Piece, Done, None]
 
 
-class Pool(Protocol):
-    """Does pieces of work."""
-
-    at_once: int
-    """How many students are worked on at a time."""
-
-    def submit(self, piece: Piece) -> "Future[Done]":
-        """Begin a piece."""
+@contextmanager
+def chosen_pool(
+    course: Course, jobs: int | None, scheduler: str, runner: Any, say: Callable[[str], None]
+) -> Iterator["OnDask"]:
+    """Give the pool: the workers of a scheduler or of a SLURM job's runner, else this machine; `say` how many work."""
+    if runner:
+        chosen = on_slurm(runner, course)
+    else:
+        chosen = on_dask(scheduler, course) if scheduler else here(course, jobs_here(jobs))
+    with chosen as pool:
+        where = "on Dask's workers, " if runner or scheduler else ""
+        say(f"{where}{pool.at_once} at a time" if where or pool.at_once > 1 else "one at a time")
+        yield pool
 
 
 class _Here:
-    """Does each piece in this process, when it is submitted."""
+    """Does each piece in this process as soon as it is submitted."""
 
     at_once = 1
 
@@ -40,7 +56,7 @@ class _Here:
         done: Future[Done] = Future()
         try:
             done.set_result(grade(piece))
-        except Exception as error:  # raised where the result is asked for
+        except Exception as error:  # raised by result()
             done.set_exception(error)
         return done
 
@@ -48,49 +64,173 @@ class _Here:
 HERE = _Here()
 
 
-class Beside:
-    """Does pieces beside each other, each in a process started ahead; used as a context manager.
+class OnDask:
+    """Does pieces on the workers of a scheduler; `at_once` is how many students are worked on at a time.
 
     Args:
-        course: whose pieces they will be.
-        jobs: for each piece that is done at a time, the variables that its process has besides this one's.
+        client: a `distributed.Client`.
+        course: the course; its folder must have the same path on all workers.
+        jobs: the variables that the places of each worker get; workers of this process are numbered.
+
+    Raises:
+        InputError: no worker can take a piece; the message says what is missing.
     """
 
-    def __init__(self, course: Course, jobs: Sequence[Mapping[str, str]]) -> None:
-        self.at_once = len(jobs)
-        self._places = [Places(course, one) for one in _distinct(jobs)]
-        self._free: SimpleQueue[Places] = SimpleQueue()
-        for one in jobs:
-            self._free.put(self._places[_distinct(jobs).index(dict(one))])
-        self._threads = ThreadPoolExecutor(len(jobs), "place")
-
-    def __enter__(self) -> "Beside":
-        for places in self._places:
-            places.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for places in self._places:
-            places.__exit__()  # what is still graded is not wanted any more
-        self._threads.shutdown()
+    def __init__(self, client: Any, course: Course, jobs: Sequence[Mapping[str, str]] = ()) -> None:
+        workers = _checked(client, course)
+        self.at_once = sum(about["nthreads"] for about in workers.values())
+        settings = {name: os.environ[name] for name in SETTINGS if name in os.environ}
+        limit = {} if ENGINE == "tensorrt" else {THREADS[0]: "1"}  # of what others are beside; Dask limits all to it
+        self._variables = [settings | one for one in [*jobs] or [limit]]
+        self._timing = client.get_executor(resources={_NEEDED: 1}, pure=False)
+        self._anywhere = self._timing if ENGINE == "tensorrt" else client.get_executor(pure=False)
 
     def submit(self, piece: Piece) -> "Future[Done]":
-        """Begin a piece in the next free place."""
-        return self._threads.submit(self._graded, piece)
+        """Start a piece on a worker that may do it."""
+        where = self._timing if piece.record.step in TIMED else self._anywhere
+        return where.submit(_graded, piece, self._variables)
 
-    def _graded(self, piece: Piece) -> Done:
-        places = self._free.get()
-        try:
-            return places.grade(piece)
-        finally:
-            self._free.put(places)
+
+Pool = OnDask | _Here
+
+
+@contextmanager
+def on_dask(scheduler: str, course: Course, *, wait_s: float = 10) -> Iterator[OnDask]:
+    """Give the pool of a scheduler, such as tcp://node1:8786, which must answer within `wait_s` seconds.
+
+    Raises:
+        InputError: nobody answers there, or no worker can take a piece.
+    """
+    from distributed import Client
+
+    try:
+        client = Client(scheduler, timeout=wait_s)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise InputError(f"no scheduler of Dask answers at {scheduler}: {error}") from error
+    with client:
+        yield from _worked(client, course)
+
+
+@contextmanager
+def here(course: Course, jobs: Sequence[Mapping[str, str]]) -> Iterator[OnDask]:
+    """Give a pool of threads in this process, one a job; nothing listens, so nobody else can reach them."""
+    import dask
+    from distributed import Client, LocalCluster
+
+    size = {"n_workers": len(jobs), "threads_per_worker": 1, "resources": {_NEEDED: 1}}
+    with ExitStack() as stack:
+        own = stack.enter_context(tempfile.TemporaryDirectory(prefix="trt-lab-"))
+        stack.enter_context(dask.config.set({"temporary-directory": own}))  # the scheduler writes there too
+        alone = {"processes": False, "dashboard_address": None, "memory_limit": None}
+        cluster = stack.enter_context(LocalCluster(**size, **alone))
+        yield from _worked(stack.enter_context(Client(cluster)), course, jobs)
+
+
+@contextmanager
+def slurm_task(course: Course) -> Iterator[Any]:
+    """Be one task of a SLURM job: the first is the scheduler, the second grades, all others are workers.
+
+    Only the second enters the block, with the runner that `on_slurm` takes.
+
+    Raises:
+        InputError: dask-jobqueue is not installed, or this is no task of a SLURM job with at least three.
+    """
+    try:
+        from dask_jobqueue.slurm import SLURMRunner
+        from distributed.utils import json_load_robust
+    except ImportError as error:
+        raise InputError("dask-jobqueue is not installed here; install it with  pip install -e '.[slurm]'") from error
+    if int(os.environ.get("SLURM_NTASKS", "0")) < 3:
+        found = os.environ.get("SLURM_NTASKS", "no SLURM job")
+        raise InputError(f"--slurm runs under srun with 3 tasks or more (scheduler, this, workers); found {found}")
+
+    class Runner(SLURMRunner):
+        async def get_scheduler_address(self) -> str:
+            """Read it once it is written: the base class would also read the file while it is still empty."""
+            return str(json_load_robust(self.scheduler_file)["address"])
+
+    options = {"nthreads": 1, "resources": {_NEEDED: 1}}
+    place = course.root / f".dask-{os.environ['SLURM_JOB_ID']}.json"
+    with ExitStack() as stack:
+        stack.callback(place.unlink, missing_ok=True)
+        yield stack.enter_context(Runner(scheduler_file=str(place), worker_options=options))
+
+
+@contextmanager
+def on_slurm(runner: Any, course: Course) -> Iterator[OnDask]:
+    """Give the pool of this SLURM job's workers."""
+    from distributed import Client
+
+    with Client(runner) as client:
+        client.wait_for_workers(runner.n_workers)
+        yield from _worked(client, course)
+
+
+def _worked(client: Any, course: Course, jobs: Sequence[Mapping[str, str]] = ()) -> Iterator[OnDask]:
+    """Yield the pool. Before it, end what workers still do for a run that was killed; after it, what this one left."""
+    root = str(course.root)
+    client.run(_end_places, root)
+    try:
+        yield OnDask(client, course, jobs)
+    finally:
+        if client.status == "running":  # else the scheduler is gone
+            client.run(_end_places, root)
+
+
+def _checked(client: Any, course: Course) -> dict[str, Any]:
+    """Return the workers. Each must have our code, see the course and be allowed children; one must be able to time."""
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    if not any(about["resources"].get(_NEEDED) for about in workers.values()):
+        there = f"{len(workers)} workers without it" if workers else "no worker"
+        raise InputError(f"there is {there}: start one with  dask worker ADDRESS --resources {_NEEDED}=1")
+    notebook = str(course.source(course.present[0]))
+    for address, found in client.run(_seen, notebook).items():
+        if found[:2] != _seen(notebook)[:2]:
+            what = f"does not see {notebook}" if not found[1] else "has other code than this process"
+            raise InputError(f"the worker {address} {what}; all must share one folder and one version")
+        if found[2]:
+            raise InputError(f"the worker {address} may start no process: set DASK_DISTRIBUTED__WORKER__DAEMON=false")
+    return workers
+
+
+def _seen(notebook: str) -> tuple[str, bool, bool]:
+    return code_digest(), Path(notebook).is_file(), multiprocessing.current_process().daemon
+
+
+def _graded(piece: Piece, variables: list[dict[str, str]]) -> Done:
+    """Grade a piece on a worker, in a process of its own."""
+    from distributed import get_worker
+
+    try:
+        return _places(piece.course, variables[get_worker().name if len(variables) > 1 else 0]).grade(piece)
+    except Exception as error:
+        raise type(error)(str(error)) from None  # its cause may be something that cannot be sent
+
+
+# The places of this process, by course and variables.
+_PLACES: dict[tuple[str, ...], Places] = {}
+_PLACES_LOCK = Lock()
+
+
+def _end_places(root: str) -> None:
+    """End this worker's places of a course."""
+    for key in [key for key in _PLACES if key[0] == root]:
+        _PLACES.pop(key).__exit__()
+
+
+def _places(course: Course, variables: dict[str, str]) -> Places:
+    key = (str(course.root), *(f"{name}={variables[name]}" for name in sorted(variables)))
+    with _PLACES_LOCK:
+        if key not in _PLACES:
+            _PLACES[key] = Places(course, variables).__enter__()
+        return _PLACES[key]
 
 
 def jobs_here(number: int | None = None) -> list[dict[str, str]]:
-    """Return the variables of so many jobs on this machine.
+    """Return the variables for each job on this machine.
 
-    Without a number: on real TensorRT one a GPU; else one a core, as far as the memory goes, and several share the
-    cores out: were each to have a thread on all of them, threads that wait for a taken core would spin.
+    By default there is one job a GPU with real TensorRT, else one a core as far as the memory goes. Several jobs divide
+    the cores among them: if each had a thread on every core, threads that wait for a busy core would spin.
     """
     if ENGINE == "tensorrt":
         import torch
@@ -106,35 +246,42 @@ def jobs_here(number: int | None = None) -> list[dict[str, str]]:
     return [threads for _ in range(count)]
 
 
-def _distinct(jobs: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    return list({tuple(sorted(one.items())): dict(one) for one in jobs}.values())
-
-
-def drive(works: Iterable[Work], pool: Pool) -> list[StudentGrades]:
-    """Work on everybody in the pool; return what each returned, in the order of `works`.
+def drive(works: Iterable[Work], pool: Pool) -> None:
+    """Do all pieces of all students in the pool.
 
     Raises:
-        CourseError: as a piece raised it; nothing more is begun then.
+        CourseError: a piece raised it, or the scheduler has gone. No other piece is started then.
     """
-    waiting, under_way = iter(enumerate(works)), {}
-    returned: dict[int, StudentGrades] = {}
+    waiting, under_way = iter(works), {}
 
-    def go_on(number: int, work: Work, done: Any = None) -> None:
-        try:
-            under_way[pool.submit(work.send(done))] = number, work
-        except StopIteration as ended:
-            returned[number] = ended.value
+    def go_on(work: Work, done: Any = None) -> None:
+        with suppress(StopIteration):
+            piece = work.send(done)
+            under_way[pool.submit(piece)] = work, piece
 
     try:
         while True:
-            while len(under_way) < pool.at_once and (one := next(waiting, None)) is not None:
-                go_on(*one)
+            while len(under_way) < pool.at_once and (work := next(waiting, None)) is not None:
+                go_on(work)
             if not under_way:
-                return [returned[number] for number in sorted(returned)]
+                return
             for future in wait(under_way, return_when=FIRST_COMPLETED).done:
-                number, work = under_way.pop(future)
-                go_on(number, work, future.result())
+                work, piece = under_way.pop(future)
+                go_on(work, _result(future, piece))
     except BaseException:
-        for future in under_way:  # what is being done is the pool's to end
+        for future in under_way:  # the pool ends those that have started
             future.cancel()
         raise
+
+
+def _result(future: "Future[Done]", piece: Piece) -> Done:
+    """Return the result of a piece. If its workers died it is refused, as if its process had."""
+    from distributed import KilledWorker
+
+    try:
+        return future.result()
+    except KilledWorker as error:
+        why = f"{error.allowed_failures + 1} workers that graded it died: look at memory"
+        return Done(piece.record, why, killed=True)
+    except CancelledError:
+        raise CourseError("Dask's scheduler is gone; what was graded stays: run the command again") from None

@@ -4,6 +4,7 @@ import hashlib
 import io
 import tarfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +112,27 @@ def test_whoever_lists_a_split_while_it_is_rendered_finds_whole_images_only(
     assert seen and set(seen) <= images
 
 
+def test_two_who_ask_at_once_render_each_image_once_and_what_a_killed_one_left_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    render, rendered = digits.render_variant, []
+
+    def counted(digit: int, variant: int) -> np.ndarray:
+        rendered.append((digit, variant))
+        return render(digit, variant)
+
+    monkeypatch.setattr(digits, "render_variant", counted)
+    first, second = (load_dataset("digits", tmp_path, progress=False) for _ in range(2))
+    assert first.missing("calibration") == len(list(digits.variants("calibration")))
+    first.images("calibration", limit=1)
+    left = first.folder / ".0001-0-deadbeef.png"
+    left.write_bytes(b"half")
+    with ThreadPoolExecutor(2) as threads:
+        found = list(threads.map(lambda data: data.images("calibration", limit=10), (first, second)))
+    assert found[0] == found[1] and len(rendered) == len(set(rendered)) == 10
+    assert first.missing("calibration") == len(list(digits.variants("calibration"))) - 10 and not left.exists()
+
+
 @pytest.mark.usefixtures("few_digits")
 def test_an_interrupted_rendering_leaves_no_half_image_and_is_taken_up_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -129,7 +151,7 @@ def test_an_interrupted_rendering_leaves_no_half_image_and_is_taken_up_again(
     with pytest.raises(KeyboardInterrupt):
         data.images("validation")
     assert all(Image.open(path).load() is not None for path in tmp_path.rglob("*.png"))
-    assert not [path for path in tmp_path.rglob(".*") if path.is_file()]
+    assert not [path for path in tmp_path.rglob(".*.png")]
     assert len(data.images("validation")) == 20 == len(list(tmp_path.rglob("*.png")))
 
 

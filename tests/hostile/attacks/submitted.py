@@ -48,11 +48,6 @@ def _zipped(own: Path, members: Mapping[str, str | bytes], change: Callable[[byt
     archive.write_bytes(change(archive.read_bytes()))
 
 
-def _forged(own: Path) -> None:
-    skipped = "[ZipCollectApp | WARNING] Skipped submission with no match information provided: gone.ipynb"
-    (_roster(own) / f"x\r{skipped}").write_text(MARK)
-
-
 def _encrypted(content: bytes) -> bytes:
     changed = bytearray(content)
     changed[6] |= 1  # the flag of the local header, and the directory's
@@ -136,12 +131,6 @@ ATTACKS = [
         about="A name that leads into a neighbour's folder.",
         goal=ended,
         place=partial(_zipped, members={f"../z_honest_late/{NOTEBOOK}": MARK}),
-    ),
-    _archives(
-        "file_of_two_lines",
-        about="A file's name writes a line of nbgrader's log, about a file that is not there.",
-        goal=ended,
-        place=_forged,
     ),
     _archives(
         "zip_bomb",

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Gradescope runs this once, where its image is built.
+set -e
+apt-get update
+apt-get install -y make python3 python3-venv util-linux
+cd /autograder/source
+make setup TORCH=cpu
