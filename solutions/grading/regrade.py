@@ -8,6 +8,7 @@ import itertools
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -81,9 +82,12 @@ def preview(course: Course) -> Course:
 
 
 def _copy(source: str, target: str) -> None:
-    """Copy a file; an artifact, which is large and only ever replaced, by a second name."""
-    copy = os.link if Path(source).name in ARTIFACTS else shutil.copy2
-    copy(source, target)
+    """Copy a file. An artifact, which is large and only ever replaced, gets a second name if its disk is the same."""
+    if Path(source).name in ARTIFACTS:
+        with suppress(OSError):
+            os.link(source, target)
+            return
+    shutil.copy2(source, target)
 
 
 def moves(course: Course, other: Course, students: list[str], steps: list[str]) -> Iterator[Moved]:
