@@ -4,10 +4,13 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 DATA_VARIABLE = "TRT_LAB_DATA"
 _DEFAULT = Path(__file__).resolve().parents[2] / "datasets" / "cache"
+# For tqdm, whose own lock is a semaphore that outlives a process that is killed.
+_LOCK = RLock()
 
 
 def data_root(root: str | Path | None = None) -> Path:
@@ -23,6 +26,7 @@ def progress_bar(items: Iterable[Any] | None, description: str, unit: str, shown
     """
     from tqdm import tqdm
 
+    tqdm.set_lock(_LOCK)
     disable = None if shown else True
     return tqdm(items, desc=description, unit=unit, file=sys.stderr, disable=disable, dynamic_ncols=True, **options)
 
