@@ -1,11 +1,11 @@
 """`python -m solutions.grading.labs`: what students get, made from the notebooks in solutions/.
 
-- `notebooks` writes labs/, and the tables of steps in README.md and labs/README.md. Answers, hidden tests, marking
+- `write` makes labs/, and the tables of steps in README.md and labs/README.md. Answers, hidden tests, marking
   schemes and outputs are gone, or nothing is written; so are the cells tagged "answers", which answer the questions to
   think about. A notebook that somebody worked in is kept in labs/.kept/, and files that are not ours stay.
-- `archive` packs dist/trt-lab-student.zip: these notebooks, helpers/, trtcpu/, the data, and what is needed to set up.
+- `pack` makes dist/trt-lab-student.zip: these notebooks, helpers/, trtcpu/, the data, and what is needed to set up.
   The notebooks are in .handout/: a newer release overwrites no work.
-- `outputs` names the outputs in solutions/ that are older than their code.
+- `check` names the outputs in solutions/ that are older than their code.
 
 The same sources give the same bytes.
 """

@@ -214,7 +214,7 @@ def test_an_output_of_other_code_is_named_and_only_a_strict_release_refuses_it(
     step.parent.mkdir(parents=True)
     nbformat.write(notebook, step)
     shutil.copy(ROOT / "nbgrader_config.py", tmp_path)
-    for name in "helpers trtcpu datasets labs environment.yml constraints.txt LICENSE pyproject.toml".split():
+    for name in "helpers trtcpu datasets labs environment.yml constraints.txt course.toml LICENSE pyproject.toml".split():
         Path(name).symlink_to(ROOT / name)
     with pytest.raises(SystemExit, match="2"):
         pack(strict=True)
@@ -225,3 +225,29 @@ def test_an_output_of_other_code_is_named_and_only_a_strict_release_refuses_it(
     assert re.match(rf"error: .*{other}\); .*STRICT=1", err) and re.search(rf"^warning: .*\n  {other}\n", out)
     with zipfile.ZipFile(f"dist/{BUNDLE}.zip") as archive:
         assert f"{BUNDLE}/{HANDOUT}/{NOTEBOOKS[0]}/{NOTEBOOKS[0]}.ipynb" in archive.namelist()
+
+
+@pytest.mark.slow
+def test_labs_and_archive_follow_course_toml(tmp_path: Path) -> None:
+    for name in ("helpers", "trtcpu", "solutions", "labs"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in "datasets README.md nbgrader_config.py environment.yml constraints.txt LICENSE pyproject.toml".split():
+        (tmp_path / name).symlink_to(ROOT / name)
+    term = ["03_dynamic", "01_export"]
+    (tmp_path / "course.toml").write_text(f"steps = {term}\n[points]\nexport_model = 7\n")
+    for command in ("write", "pack"):
+        argv = [sys.executable, "-m", "solutions.grading.labs", command]
+        subprocess.run(argv, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}, check=True)
+    shutil.unpack_archive(tmp_path / "dist" / f"{BUNDLE}.zip", tmp_path)
+    handed_out = tmp_path / BUNDLE / HANDOUT
+    for folder in (tmp_path / "labs", handed_out):
+        assert {path.stem for path in folder.rglob("[0-9]*.ipynb")} == {"00_start", *term}
+    points = {cell.metadata.nbgrader.grade_id: cell.metadata.nbgrader.points for cell in _graded(handed_out, term[1])}
+    assert points["export_model"] == 7
+    assert (tmp_path / BUNDLE / "course.toml").read_bytes() == (tmp_path / "course.toml").read_bytes()
+    tables = (tmp_path / "labs" / "README.md").read_text()
+    assert re.findall(r"\]\((\d\d_\w+)/", tables) == sorted(term)
+
+
+def _graded(folder: Path, step: str) -> list[NotebookNode]:
+    return [cell for cell in _read(folder, step).cells if cell.metadata.get("nbgrader", {}).get("grade")]
