@@ -60,8 +60,8 @@ class Handed:
     version: tuple[str, int] = ("", 0)
 
 
-def collect(course: Course) -> list[str]:
-    """Take in what is new in each downloaded/<step>/archive/.
+def collect(course: Course, *, only_look: bool = False) -> list[str]:
+    """Take in what is new in each downloaded/<step>/archive/, or `only_look` at what would be taken.
 
     Returns:
         A line for each of these steps, and one for each file that was left out.
@@ -74,10 +74,10 @@ def collect(course: Course) -> list[str]:
     archives = {step: course.root / "downloaded" / step / "archive" for step in course.graded}
     there = [step for step, archive in archives.items() if archive.is_dir() and any(archive.iterdir())]
     with course_faults():
-        return [f"downloaded/{step}: {line}" for step in there for line in _collected(course, step, roster)]
+        return [f"downloaded/{step}: {line}" for step in there for line in _collected(course, step, roster, only_look)]
 
 
-def _collected(course: Course, step: str, roster: list[Student]) -> Iterator[str]:
+def _collected(course: Course, step: str, roster: list[Student], only_look: bool) -> Iterator[str]:
     folder = course.root / "downloaded" / step
     record = folder / _COLLECTED
     listed, taken = _listed(folder / "archive", course.root), _taken(record)
@@ -97,10 +97,13 @@ def _collected(course: Course, step: str, roster: list[Student]) -> Iterator[str
                 lines.append(f"{one.name} left out: submitted/{one.student}/{step} is a link; links are not followed")
                 continue
             digest = sha256(one.file)
+            if only_look:
+                continue
             if not submission.is_file() or digest not in (students.get(one.student), sha256(submission)):
                 lines += _put(course, step, one)
             students[one.student], names[one.student] = digest, str(one.name)
-    write_json(record, {"whole": "" if lines else listed, "students": students, "names": names})
+    if not only_look:
+        write_json(record, {"whole": "" if lines else listed, "students": students, "names": names})
     yield from map(printable, lines)
 
 

@@ -133,6 +133,11 @@ def _written(course: Course, result: ClassGrades, export: list[str] | None) -> l
 
 
 def _foretold(course: Course, students: list[str] | None, steps: list[str] | None, resume: bool, say: Say) -> None:
+    waiting = collect(course, only_look=True)
+    for line in waiting:
+        say(line)
+    if waiting and not any(course.root.glob("submitted/*")):
+        return say("0 to grade before `make grade` takes in downloaded/")
     everybody = find_submissions(course, course.graded)
     note_strangers(read_roster(course.root), everybody)
     submissions, _ = chosen_part(everybody, course.graded, students, steps)
@@ -143,7 +148,7 @@ def _foretold(course: Course, students: list[str] | None, steps: list[str] | Non
         for step, line in foretold(course, submission, again=not resume):
             count += line == TO_GRADE
             say(f"{submission.student} · {step} · {line}")
-    say(f"{count} to grade; what is in downloaded/ is not among them")
+    say(f"{count} to grade{' before `make grade` takes in downloaded/' if waiting else ''}")
 
 
 def _run(
