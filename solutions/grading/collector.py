@@ -32,7 +32,9 @@ _COLLECTED = "collected.json"
 
 # How platforms write a name: `who`, and whatever else it says. What follows is the student's own, and may say anything.
 PLATFORM_NAMES = {
-    "canvas": re.compile(r"(?P<who>[^_]+)(?P<late>_late)?_(?P<canvas>\d+)_(?P<number>\d+)_.*", re.I | re.S),
+    "canvas": re.compile(
+        r"(?P<who>[^_]+)(?P<late>_late)?_(?P<canvas>\d+)_(?P<number>\d+)_.*?(-(?P<again>\d+))?(\.\w+)?", re.I | re.S
+    ),
     "blackboard": re.compile(r".*?_(?P<who>.+?)_attempt_(?P<when>\d{4}(-\d\d){5}).*", re.I | re.S),
     "moodle": re.compile(r"(?P<who>.+?)_\d+_assignsubmission_.*", re.I | re.S),
 }
@@ -57,7 +59,7 @@ class Handed:
     student: str
     when: datetime.datetime | None = None
     late: bool = False
-    version: tuple[str, int] = ("", 0)
+    version: tuple[str, int, int] = ("", 0, 0)
 
 
 def collect(course: Course, *, only_look: bool = False) -> list[str]:
@@ -175,8 +177,8 @@ def _chosen(own: list[Handed]) -> tuple[Handed | None, list[str]]:
     worked_in = {sha256(one.file): one for one in own if not _untouched(one.file)}
     if len(worked_in) == 1:
         [one] = worked_in.values()
-        rest = [other for other in own if other is not one]
-        return one, [f"{other.name} left out: it is as it was handed out, or the same as {one.name}" for other in rest]
+        rest = {other: "as it was handed out" if _untouched(other.file) else f"the same as {one.name}" for other in own}
+        return one, [f"{other.name} left out: it is {why}" for other, why in rest.items() if other is not one]
     both = " and ".join(sorted(str(one.name) for one in own))
     why = f"{both} would both be the work of {own[0].student}: keep one of them"
     return None, [f"{one.name} left out: {why}" for one in own]
@@ -213,7 +215,7 @@ class Names:
             raise InputError(f"its name holds no {step}")
         stem = name.name[: len(before)]
         version = max([int(number) for number in _VERSION.findall(str(name.parent))], default=0)
-        one = Handed(name, file, "", version=("", version))
+        one = Handed(name, file, "", version=("", version, 0))
         if not self._listed:
             return replace(one, student=_alone([*name.parts[:-1], stem]))
         for part in name.parts:  # the outermost one that names a student: what lies within is that student's
@@ -255,14 +257,15 @@ class Names:
 
 def _told(one: Handed, said: dict[str, str | None]) -> Handed:
     """Add what a platform's name says of the time."""
-    late, number, when = bool(said.get("late")), int(said.get("number") or 0), said.get("when")
+    late, when = bool(said.get("late")), said.get("when")
+    number, again = (int(said.get(name) or 0) for name in ("number", "again"))
     if not when:
-        return replace(one, late=late, version=("", max(number, one.version[1])))
+        return replace(one, late=late, version=("", max(number, one.version[1]), again))
     try:  # Blackboard's clock is taken for this machine's
         local = datetime.datetime.strptime(when, "%Y-%m-%d-%H-%M-%S").astimezone()
     except ValueError:
         return one
-    return replace(one, when=local.astimezone(datetime.timezone.utc), version=(when, 0))
+    return replace(one, when=local.astimezone(datetime.timezone.utc), version=(when, 0, 0))
 
 
 def _alone(parts: list[str]) -> str:

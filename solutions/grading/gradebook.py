@@ -23,6 +23,7 @@ from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.preprocessors import SaveAutoGrades
 from nbgrader.utils import compute_checksum, determine_grade, is_grade, is_solution, is_task
 
+from helpers.course.steps import CELLS
 from helpers.tools.files import atomic_path, read_regular, sha256
 from helpers.tools.term import TERM
 from solutions.grading.course import Course
@@ -215,9 +216,9 @@ def _answered(cell: NotebookNode) -> str | None:
 class Journal:
     """One student's step records, and what each step was graded from.
 
-    A step's key is a digest of what its artifacts are made from and of the code of its own checks. Its artifacts are
-    made from its notebook, the earlier steps' notebooks (whose artifacts it reads) and what those were made from, the
-    source notebook, all code except the steps' checks, and the engine and model chosen.
+    A step's key is a digest of what its artifacts are made from, of the code of its own checks and of its cells'
+    points. Its artifacts are made from its notebook, the earlier steps' notebooks (whose artifacts it reads) and what
+    those were made from, the source notebook, all code except the steps' checks, and the engine and model chosen.
     """
 
     def __init__(self, course: Course, student: str) -> None:
@@ -297,13 +298,15 @@ class Journal:
 
     def key(self, step: str) -> str:
         """Return the key that the step would have if it were graded now."""
-        return hashlib.sha256(f"{self.made(step)}{digest_of(checks_of(step))}".encode()).hexdigest()
+        worth = {name: cell.points for name, cell in CELLS.items() if cell.step == step}
+        return hashlib.sha256(f"{self.made(step)}{digest_of(checks_of(step))}{worth}".encode()).hexdigest()
 
     def made(self, step: str) -> str:
         """Return a digest of what the step's artifacts would be made from if it were graded now."""
         digest = hashlib.sha256(digest_of(code() - checks_of()).encode())
         for name in SETTINGS:
             digest.update(f"{name}={os.environ.get(name, '')};".encode())
+        digest.update(f"{TERM.engine};{TERM.model};".encode())
         digest.update(sha256(self._course.source(step)).encode())
         for earlier in self._course.steps[: self._course.steps.index(step) + 1]:
             digest.update(_content(self._course.submitted(self.student, earlier)).encode())

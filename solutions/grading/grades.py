@@ -233,14 +233,15 @@ def table(grades: list[StudentGrades], worth: dict[str, float]) -> Table:
     """Return a table with a row per student, a column per criterion, and the bonus if the course has one."""
     shown = Table(title="Points", title_justify="left")
     shown.add_column("student", overflow="fold")
-    for criterion in CRITERIA:
+    criteria = [criterion for criterion in CRITERIA if worth[criterion]]
+    for criterion in criteria:
         shown.add_column(f"{criterion}\n/{worth[criterion]:g}", justify="right")
-    shown.add_column(f"total\n/{sum(worth[criterion] for criterion in CRITERIA):g}", justify="right")
+    shown.add_column(f"total\n/{sum(worth[criterion] for criterion in criteria):g}", justify="right")
     bonus = [BONUS] if worth[BONUS] else []
     for column in bonus:
         shown.add_column(f"{column}\n/{worth[column]:g}", justify="right")
     for row in grades:
-        cells = [_cell(row, criterion) for criterion in CRITERIA]
+        cells = [_cell(row, criterion) for criterion in criteria]
         total = (
             "" if row.lacks(*CRITERIA) else f"{row.total:g}" + (f" + {row.pending:g} pending" if row.pending else "")
         )

@@ -17,6 +17,7 @@ from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
 from helpers.tools.files import sha256
+from helpers.tools.term import FILE
 from solutions.sandbox.room import EXCHANGE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -138,8 +139,8 @@ def kernel_environment(offered: Mapping[str, str]) -> dict[str, str]:
 
 @cache
 def code_digest() -> str:
-    """Return a digest of all the code that decides points."""
-    return digest_of(code())
+    """Return a digest of all the code that decides points, and of course.toml."""
+    return digest_of(code().union(ROOT.glob(FILE)))
 
 
 @cache

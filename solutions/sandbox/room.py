@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from helpers.tools.term import FILE
 from trtcpu.errors import LabError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,7 +48,7 @@ _FOLDERS = ("home", "tmp", "shm")
 
 @dataclass(frozen=True)
 class Room:
-    """What the stranger's process sees besides the system, the interpreter, helpers/, trtcpu/ and datasets/.
+    """What a stranger's process sees besides the system, the interpreter, our code, datasets/ and course.toml.
 
     Attributes:
         scratch: The only folder it can write, at the same path inside. HOME and TMPDIR lie in it; it is the working
@@ -105,7 +106,7 @@ def visible(room: Room) -> list[Path]:
     python = [Path(prefix, name) for prefix in (sys.prefix, sys.base_prefix) for name in _PYTHON]
     python += _links(Path(sys.executable))
     packages = [Path(name).resolve() for name in site.getsitepackages()]
-    project = [ROOT / name for name in (*_CODE, "datasets")]
+    project = [ROOT / name for name in (*_CODE, "datasets", FILE)]
     data = [Path(os.environ["TRT_LAB_DATA"])] if os.environ.get("TRT_LAB_DATA") else []
     libraries = [Path(name) for name in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if room.gpu and name]
     libraries += [path for glob in _CUDA if room.gpu for path in Path("/").glob(glob)]

@@ -107,6 +107,11 @@ SEVERAL = {
         {"Ada Lovelace/Version 1/01_export.ipynb": "1", "Ada Lovelace/Version 2/01_export.ipynb": "2"},
         1,
     ),
+    "uploaded to Canvas again": (
+        {"lovelaceada_1_9_01_export.ipynb": "1", "lovelaceada_1_10_01_export-1.ipynb": "2"},
+        1,
+    ),
+    "renamed by Canvas": ({"lovelaceada_1_9_01_export-1.ipynb": "2", "lovelaceada_1_9_01_export.ipynb": "1"}, 0),
     "work in a copy": ({"ada_l/01_export.ipynb": "", "ada_l/01_export-Copy1.ipynb": "work"}, 1),
     "the same twice": ({"ada_l/01_export.ipynb": "work", "ada_l_01_export.ipynb": "work"}, 1),
     "two works": ({"ada_l/01_export.ipynb": "one", "ada_l/01_export-Copy1.ipynb": "two"}, None),

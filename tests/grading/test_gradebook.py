@@ -18,6 +18,8 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
+from helpers.course.steps import Cell
+from helpers.tools.term import Term
 from solutions.grading import gradebook as room
 from solutions.grading import layout
 from solutions.grading.course import Course
@@ -147,6 +149,16 @@ def test_a_changed_check_is_its_own_steps(fresh: Course, journal: Journal, monke
     assert checks(LATER) == changed and len(checks("16_cases")) > 3 and checks("16_cases") < checks()
     assert (journal.key(STEP), journal.made(STEP)) == before[STEP]
     assert journal.key(LATER) != before[LATER][0] and journal.made(LATER) == before[LATER][1]
+
+
+def test_other_points_are_their_own_steps_and_another_model_is_everybodys(
+    fresh: Course, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, made = journal.key(STEP), journal.made(STEP)
+    monkeypatch.setitem(room.CELLS, "export_model", Cell("correctness", "", 9.0, STEP))
+    assert journal.key(STEP) != key and journal.made(STEP) == made
+    monkeypatch.setattr(room, "TERM", Term(model="resnet18"))
+    assert journal.made(STEP) != made
 
 
 def test_nobody_imports_the_checks_of_another_step() -> None:

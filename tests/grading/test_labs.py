@@ -214,7 +214,8 @@ def test_an_output_of_other_code_is_named_and_only_a_strict_release_refuses_it(
     step.parent.mkdir(parents=True)
     nbformat.write(notebook, step)
     shutil.copy(ROOT / "nbgrader_config.py", tmp_path)
-    for name in "helpers trtcpu datasets labs environment.yml constraints.txt course.toml LICENSE pyproject.toml".split():
+    packed = "helpers trtcpu datasets labs environment.yml constraints.txt course.toml LICENSE pyproject.toml"
+    for name in packed.split():
         Path(name).symlink_to(ROOT / name)
     with pytest.raises(SystemExit, match="2"):
         pack(strict=True)

@@ -45,7 +45,7 @@ def test_the_environment_is_an_allow_list_with_a_fresh_home(tmp_path: Path, monk
 def test_nothing_that_can_be_read_holds_solutions_or_what_a_course_keeps(tmp_path: Path) -> None:
     hidden = ("solutions", "trtlab", "submitted", "autograded", "feedback", "results", "gradebook.db", ".git", "tests")
     paths = visible(Room(tmp_path))
-    assert {ROOT / "helpers", ROOT / "trtcpu"} <= set(paths)
+    assert {ROOT / "helpers", ROOT / "trtcpu", ROOT / "course.toml"} <= set(paths)
     assert [path for path in paths for name in hidden if (ROOT / name).is_relative_to(path)] == []
 
 
