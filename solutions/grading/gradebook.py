@@ -29,7 +29,7 @@ from helpers.tools.term import TERM
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError, need_room
 from solutions.grading.late import lateness
-from solutions.grading.layout import SETTINGS, checks_of, code, digest_of, remove_links
+from solutions.grading.layout import checks_of, code, digest_of, remove_links, settings
 from solutions.grading.step_record import GRADED, REFUSED, UNDER_WAY, CellGrade, StepRecord
 from solutions.grading.untrusted.limits import LARGEST_BYTES
 from trtcpu.errors import InputError
@@ -303,10 +303,7 @@ class Journal:
 
     def made(self, step: str) -> str:
         """Return a digest of what the step's artifacts would be made from if it were graded now."""
-        digest = hashlib.sha256(digest_of(code() - checks_of()).encode())
-        for name in SETTINGS:
-            digest.update(f"{name}={os.environ.get(name, '')};".encode())
-        digest.update(f"{TERM.engine};{TERM.model};".encode())
+        digest = hashlib.sha256(f"{digest_of(code() - checks_of())}{settings()}".encode())
         digest.update(sha256(self._course.source(step)).encode())
         for earlier in self._course.steps[: self._course.steps.index(step) + 1]:
             digest.update(_content(self._course.submitted(self.student, earlier)).encode())

@@ -17,13 +17,11 @@ from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
 from helpers.tools.files import sha256
-from helpers.tools.term import FILE
+from helpers.tools.term import FILE, TERM
 from solutions.sandbox.room import EXCHANGE
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# The variables that decide what is graded and how.
-SETTINGS = ("TRT_LAB_ENGINE", "TRT_LAB_API", "TRT_LAB_MODEL")
 # Grading always uses the quick settings.
 QUICK = {"TRT_LAB_QUICK": "1"}
 
@@ -118,6 +116,13 @@ def answers_kept(root: Path) -> Iterator[None]:
         yield
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def settings() -> dict[str, str]:
+    """Return the variables that decide what is graded and how; where they leave it open, course.toml does."""
+    found = {"TRT_LAB_ENGINE": TERM.engine, "TRT_LAB_MODEL": TERM.model, "TRT_LAB_API": ""}
+    found |= {name: os.environ[name] for name in found if os.environ.get(name, "auto") != "auto"}
+    return {name: value for name, value in found.items() if value}
 
 
 def judge_environment() -> dict[str, str]:

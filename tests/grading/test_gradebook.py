@@ -157,8 +157,22 @@ def test_other_points_are_their_own_steps_and_another_model_is_everybodys(
     key, made = journal.key(STEP), journal.made(STEP)
     monkeypatch.setitem(room.CELLS, "export_model", Cell("correctness", "", 9.0, STEP))
     assert journal.key(STEP) != key and journal.made(STEP) == made
-    monkeypatch.setattr(room, "TERM", Term(model="resnet18"))
-    assert journal.made(STEP) != made
+    monkeypatch.setattr(layout, "TERM", Term(model="resnet18"))
+    assert (other := journal.made(STEP)) != made
+    monkeypatch.setenv("TRT_LAB_MODEL", "resnet18")
+    assert journal.made(STEP) == other
+    monkeypatch.setenv("TRT_LAB_MODEL", "resnet50")
+    assert journal.made(STEP) != other
+
+
+@pytest.mark.parametrize("asked", ["", "auto"])
+def test_an_engine_that_is_left_open_is_the_same_however_that_is_said(
+    fresh: Course, journal: Journal, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    monkeypatch.delenv("TRT_LAB_ENGINE", raising=False)
+    made = journal.made(STEP)
+    monkeypatch.setenv("TRT_LAB_ENGINE", asked)
+    assert journal.made(STEP) == made
 
 
 def test_nobody_imports_the_checks_of_another_step() -> None:

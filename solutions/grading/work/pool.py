@@ -18,7 +18,7 @@ from typing import Any
 from helpers.engine.backend import ENGINE
 from solutions.grading.course import Course
 from solutions.grading.faults import CourseError
-from solutions.grading.layout import SETTINGS, code_digest
+from solutions.grading.layout import code_digest, settings
 from solutions.grading.work.place import TIMED, Done, Piece, Places, grade
 from solutions.sandbox import THREADS
 from solutions.sandbox.groups import free_memory
@@ -79,9 +79,8 @@ class OnDask:
     def __init__(self, client: Any, course: Course, jobs: Sequence[Mapping[str, str]] = ()) -> None:
         workers = _checked(client, course)
         self.at_once = sum(about["nthreads"] for about in workers.values())
-        settings = {name: os.environ[name] for name in SETTINGS if name in os.environ}
         limit = {} if ENGINE == "tensorrt" else {THREADS[0]: "1"}  # of what others are beside; Dask limits all to it
-        self._variables = [settings | one for one in [*jobs] or [limit]]
+        self._variables = [settings() | one for one in [*jobs] or [limit]]
         self._timing = client.get_executor(resources={_NEEDED: 1}, pure=False)
         self._anywhere = self._timing if ENGINE == "tensorrt" else client.get_executor(pure=False)
 
