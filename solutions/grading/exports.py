@@ -56,15 +56,17 @@ def _rows(platform: str, result: ClassGrades, roster: list[Student], due: Set[st
     columns, person = PLATFORMS[platform]
     steps = [step for step in result.steps if step in STEPS]
     bonus = [step for step in result.steps if step not in STEPS]
-    yield [*columns, *(f"{_ITEM} {step}" for step in steps), f"{_ITEM} bonus"]
+    extra = [f"{_ITEM} bonus"] if bonus else []
+    yield [*columns, *(f"{_ITEM} {step}" for step in steps), *extra]
     if platform == "canvas":
-        yield ["Points Possible", *[""] * (len(columns) - 1), *(f"{BY_NAME[step].points:g}" for step in steps), "0"]
+        worth = [f"{BY_NAME[step].points:g}" for step in steps]
+        yield ["Points Possible", *[""] * (len(columns) - 1), *worth, *("0" for _ in extra)]
     rows = {row.student: row for row in result.students}
     others = [Student(name) for name in rows if name not in {student.id for student in roster}]
     for student in [*roster, *others]:
         row = rows.get(student.id) or StudentGrades(student.id, absent=result.steps)
         own = ["0" if step in due and step in row.absent else _points(row, [step]) for step in steps]
-        yield [*person(student), *own, _points(row, bonus)]
+        yield [*person(student), *own, *(_points(row, bonus) for _ in extra)]
 
 
 def _points(row: StudentGrades, steps: list[str]) -> str:

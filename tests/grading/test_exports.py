@@ -60,6 +60,13 @@ def test_canvas_gets_its_own_columns_and_a_bonus_that_can_only_raise_a_grade(exp
     assert (ada["Student"], ada["ID"], ada["SIS Login ID"]) == ("'=Ärger, Ada", "4711", "ada")
 
 
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_a_course_without_optional_steps_has_no_bonus(bare: Course, platform: str) -> None:
+    [path] = write_export(platform, bare, ClassGrades([STEP], {}, [ADA]), ROSTER)
+    lines = path.read_text().splitlines()
+    assert "bonus" not in lines[0] and len({len(row) for row in csv.reader(lines)}) == 1
+
+
 def test_moodle_gets_names_and_addresses(exported: dict) -> None:
     ada = exported["moodle"][0]
     assert (ada["First name"], ada["Last name"], ada["Email address"]) == ("Ada", "'=Ärger", "ada@example.org")
