@@ -5,6 +5,7 @@ course's folder. Steps that measure time go to workers with the resource TIMING;
 workers with the resource GPU. Dask gives a worker no more pieces at a time than it has of the resource.
 """
 
+import logging
 import multiprocessing
 import os
 import tempfile
@@ -121,7 +122,8 @@ def here(course: Course, jobs: Sequence[Mapping[str, str]]) -> Iterator[OnDask]:
         own = stack.enter_context(tempfile.TemporaryDirectory(prefix="trt-lab-"))
         stack.enter_context(dask.config.set({"temporary-directory": own}))  # the scheduler writes there too
         alone = {"processes": False, "dashboard_address": None, "memory_limit": None}
-        cluster = stack.enter_context(LocalCluster(**size, **alone))
+        quiet = {"silence_logs": logging.CRITICAL}  # what a piece ended with is its answer
+        cluster = stack.enter_context(LocalCluster(**size, **alone, **quiet))
         yield from _worked(stack.enter_context(Client(cluster)), course, jobs)
 
 
