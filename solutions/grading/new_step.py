@@ -60,7 +60,7 @@ def lay_out(name: str, root: Path) -> list[str]:
     if there := [place for place in dict.fromkeys(places) if (root / place).exists()]:
         raise InputError(f"{', '.join(there)}: there already; choose another name, or move it away")
     later = (found.start() for found in _ENTRY.finditer(table) if found[2] > number)
-    place = next(later, table.index("\n)\n", table.index("\nTABLE = (")) + 1)
+    place = next(later, table.index("\n)\n", table.index("\n_LAB = (")) + 1)
     texts[TABLE] = table[:place] + _filled("entry.py", names) + table[place:]  # the last: with it the step is there
     for path, text in texts.items():
         atomic_write(root / path, text)
