@@ -36,7 +36,7 @@ from solutions.grading.locks import Gate
 from solutions.grading.step_record import GRADED, StepRecord
 from solutions.grading.work import place
 from solutions.grading.work.place import Piece
-from solutions.grading.work.pool import OnDask, here, jobs_here, on_dask
+from solutions.grading.work.pool import OnDask, Work, drive, here, jobs_here, on_dask
 from tests.faults.course import Run
 from tests.grading.conftest import graded_class, hand_in, make_course
 from tests.grading.dask_cluster import cluster
@@ -121,7 +121,7 @@ def test_a_step_whose_check_fails_says_why_and_no_zero_is_exported(four: Course)
     student = result.students[0]
     assert re.search("tell your instructor.*no_such_judge", student.notes[0])
     assert student.ungraded == [STEP] and not result.fault
-    assert write_export("canvas", four, result, [])[0].read_text().splitlines()[2] == "a,,,a,,,"
+    assert write_export("canvas", four, result, [])[0].read_text().splitlines()[2] == "a,,,a,,"
 
 
 @pytest.mark.parametrize("failing", ["import no_such_package", "raise PermissionError(13, 'denied')"])
@@ -148,7 +148,7 @@ def test_what_is_killed_again_and_again_is_named_and_the_exit_code_says_so(
         )
         with pytest.raises(SystemExit) as ended:
             main(course=four.root, jobs=2, unsafe=True, export=["canvas"])
-    assert ended.value.code == 1 and "\nb,,,b,,,\n" in (four.root / "grades-canvas.csv").read_text()
+    assert ended.value.code == 1 and "\nb,,,b,,\n" in (four.root / "grades-canvas.csv").read_text()
     assert f"killed and not graded: b {STEP}; the same command grades it" in capsys.readouterr().err
     main(course=four.root, dry_run=True)
     assert "1 to grade" in capsys.readouterr().out
@@ -311,7 +311,13 @@ def test_a_piece_whose_workers_die_is_refused_and_ends_nobody_elses(four: Course
     worker = {"resources": {"TIMING": 1, "GPU": 1}, "nthreads": 1}
     client = Mock(**{"scheduler_info.return_value": {"workers": {"w": worker}}, "run.return_value": {}})
     client.get_executor.return_value.submit.return_value = died
-    done = OnDask(client, four).submit(Piece(four, StepRecord("a", STEP), b"")).result(1)
+    answers = []
+
+    def work() -> Work:
+        answers.append((yield Piece(four, StepRecord("a", STEP), b"")))
+
+    drive([work()], OnDask(client, four))
+    [done] = answers
     assert done.killed and done.refused == "4 workers that graded it died: look at memory"
 
 
