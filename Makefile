@@ -94,13 +94,8 @@ faults: .dev
 	@echo "Faults: grading ends with the same grades, or says one line and touches none"
 	@$(BIN)/python -m tests.faults --out $(OUT)/faults.json $(if $(ONLY),--only "$(ONLY)")
 
-<<<<<<< HEAD
-# ONLY=dask: one part. A part that is done, with the code as it is, is not done again.
-class-test: .dev
-=======
 # ONLY=dask: one part. QUICK=1: the part beside, with eight who hand in little. A part that is done, with the code as it is, is not done again.
-class-test: $(STAMP)
->>>>>>> land
+class-test: .dev
 	@echo "A generated class of 40 graded every way: the same points, and how fast"
 	@$(BIN)/python -m tests.whole_class $(foreach name,class$(if $(QUICK),-quick),--out $(OUT)/$(name).json --folder $(OUT)/$(name)) \
 	  $(if $(QUICK),--students 9 --short --only beside,$(if $(ONLY),--only $(ONLY)))
