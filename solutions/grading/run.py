@@ -132,12 +132,15 @@ def _written(course: Course, result: ClassGrades, export: list[str] | None) -> l
     return ["grades.csv", "grades.json", *(path.name for path in files)]
 
 
+_TAKES_IN = "`make grade` first takes in downloaded/, as said above"
+
+
 def _foretold(course: Course, students: list[str] | None, steps: list[str] | None, resume: bool, say: Say) -> None:
     waiting = collect(course, only_look=True)
     for line in waiting:
         say(line)
     if waiting and not any(course.root.glob("submitted/*")):
-        return say("0 to grade before `make grade` takes in downloaded/")
+        return say(_TAKES_IN)
     everybody = find_submissions(course, course.graded)
     note_strangers(read_roster(course.root), everybody)
     submissions, _ = chosen_part(everybody, course.graded, students, steps)
@@ -148,7 +151,7 @@ def _foretold(course: Course, students: list[str] | None, steps: list[str] | Non
         for step, line in foretold(course, submission, again=not resume):
             count += line == TO_GRADE
             say(f"{submission.student} · {step} · {line}")
-    say(f"{count} to grade{' before `make grade` takes in downloaded/' if waiting else ''}")
+    say("; ".join([f"{count} to grade", *([_TAKES_IN] if waiting else [])]))
 
 
 def _run(

@@ -131,6 +131,17 @@ def test_of_several_notebooks_of_one_student_the_newest_or_the_one_worked_in_cou
         assert found[0].file.read_text() == (tmp_path / f"{taken}.ipynb").read_text()
 
 
+def test_only_looking_says_the_same_and_takes_nothing(bare: Course) -> None:
+    archive = bare.root / "downloaded" / STEP / "archive"
+    archive.mkdir(parents=True)
+    (archive / f"ada_{NOTEBOOK}").write_text("work")
+    (archive / "ben.rar").write_text("work")
+    before = sorted(bare.root.rglob("*"))
+    looked = collect(bare, only_look=True)
+    assert sorted(bare.root.rglob("*")) == before
+    assert collect(bare) == looked and len(looked) == 2 and bare.submitted("ada", STEP).read_text() == "work"
+
+
 def test_when_a_platform_says_that_work_was_handed_in_is_its_timestamp(bare: Course) -> None:
     deadline = datetime.datetime(2026, 11, 1, 12)
     with bare.gradebook() as gradebook:
