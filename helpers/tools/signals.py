@@ -18,6 +18,8 @@ from helpers.tools.files import remove_temporaries
 GRACE_S = 5.0
 """For how long the main thread may go on with a call that does not look for signals, such as a build in TensorRT."""
 
+_CLEANING_S = 60.0  # then what cleans up hangs
+
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")  # Windows has neither of the last two
 
 
@@ -30,12 +32,14 @@ class _Ender:
 
     def __init__(self) -> None:
         self.number: int | None = None
+        self.heard = threading.Event()
         self.ended = threading.Event()
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         """Raise in the main thread for the first signal; a second one must not break the cleaning up."""
         if self.number is None:
             self.number = number
+            self.heard.set()
             raise Stopped(signal.Signals(number).name)
 
     def exit_code(self, number: int) -> int:
@@ -47,10 +51,10 @@ class _Ender:
         return 128 + number
 
     def watch(self, reader: socket.socket, numbers: set[int], grace_s: float) -> None:
-        """End the process where the main thread does not within `grace_s` seconds of a signal."""
+        """End the process where the main thread does not hear a signal within `grace_s` seconds, or hangs after it."""
         while received := reader.recv(1):
             if received[0] in numbers:
-                if not self.ended.wait(grace_s):
+                if not (self.heard.wait(grace_s) and self.ended.wait(_CLEANING_S)):
                     remove_temporaries()
                     os._exit(self.exit_code(received[0]))
                 return

@@ -184,7 +184,8 @@ def test_however_a_run_ends_no_process_and_no_file_is_left(
             if number:
                 run.until(" · graded").send_signal(number)
         until(lambda: not [one for one in psutil.process_iter(["environ", "cmdline"]) if folder in str(one.info)])
-        assert _left(folder) == [] or number == signal.SIGKILL  # what is in memory goes; a day later the folders do
+        left = [] if number == signal.SIGKILL else _left(folder)  # what is in memory goes; a day later the folders do
+        assert left == [], run.err.read_text()
 
 
 def test_where_time_is_measured_places_start_only_when_none_waits(
