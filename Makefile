@@ -4,15 +4,9 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 ENGINE ?= auto
 OUT ?= results
-PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
-# TORCH=cpu takes PyTorch without CUDA from PyTorch's own index; later calls keep what is installed.
-TORCH ?=
-TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
-STAMP = $(VENV)/.installed$(TORCH)
-# Which Python the lab runs on, and what is said of another. A .venv of another is made again.
-FITS = -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null
-NO_PYTHON = error: $(PYTHON) is not Python 3.10 to 3.14 ($$($(PYTHON) -V 2>&1 | head -n 1)); name one that is: make $(strip $(MAKECMDGOALS) $(filter-out PYTHON=%,$(MAKEOVERRIDES)) PYTHON=python3.12)
-$(if $(filter-out cpu,$(TORCH)),$(error TORCH=$(TORCH) is not known; TORCH=cpu takes PyTorch without CUDA))
+# What install.py says where $(PYTHON) is too old: the same command with another Python.
+export LAB_COMMAND = make $(strip $(MAKECMDGOALS) $(filter-out PYTHON=%,$(MAKEOVERRIDES)) PYTHON=python3.12)
+export TORCH VENV
 UNIT_TESTS = $(BIN)/python -m pytest tests --ignore=tests/conformance --ignore=tests/browser -n 2 --dist loadfile --no-loadscope-reorder
 export TRT_LAB_ENGINE = $(ENGINE)
 
@@ -34,112 +28,98 @@ help:
 	@echo "make formgrader    nbgrader's formgrader: submissions, written answers, comments"
 	@echo "make site          solutions, hand-out and docs as static pages that need no network  → $(OUT)/site/index.html"
 	@echo "make clean         removes $(OUT)/, build/, dist/ and what tests left; never your work in labs/"
-	@echo "ENGINE=tensorrt|cpu chooses the engine, OUT=folder the results folder, TORCH=cpu PyTorch without CUDA (3 GB of disk, not 7)"
+	@echo "ENGINE=tensorrt|cpu chooses the engine, OUT=folder the results folder, TORCH=cpu|cuda the build of PyTorch"
 	@echo "CONTRIBUTING.md lists the targets for those who change the lab: more tests, benchmarks, measured tables"
 
-# Installed once; again when the dependencies change, or the Python is gone.
-$(shell $(BIN)/python $(FITS) || rm -f $(VENV)/.installed*)
-$(STAMP): pyproject.toml constraints.txt
-	@test -x $(BIN)/pip && $(BIN)/python $(FITS) || { \
-	  $(PYTHON) $(FITS) || { echo "$(NO_PYTHON)" >&2; exit 1; }; \
-	  $(PYTHON) -m venv $(shell test ! -f $(VENV)/pyvenv.cfg || $(BIN)/python $(FITS) || echo --clear) $(VENV); }
-	@echo "Setting up $(VENV) (first use: some minutes)"
-	@$(PIP) install --upgrade pip
-	@$(if $(TORCH),$(PIP) install --upgrade --no-deps --index-url $(TORCH_INDEX) -c constraints.txt torch torchvision)
-	@$(PIP) install -c constraints.txt -e '.[dev]'
-	@$(BIN)/python -m helpers.toys.bert >/dev/null 2>&1 || echo "The weights of the optional step 11 could not be had: its notebook says how"
-	@touch $@
+# What a target needs installed: the lab alone, what grades it, what develops it, what makes the site.
+.PHONY: .lab .grade .dev .site
+.lab .grade .dev .site:
+	@for python in $(PYTHON) $(BIN)/python; do ! $$python -c "" 2>/dev/null || exec $$python install.py $(filter-out lab,$(subst .,,$@)); done; \
+	  echo "error: $(PYTHON) cannot be run; name a Python that can: $(LAB_COMMAND)" >&2; exit 1
 
-# Sphinx and its themes, once; again when the dependencies change.
-SITE_STAMP = $(VENV)/.installed-site
-$(SITE_STAMP): $(STAMP)
-	@echo "Setting up what builds the site"
-	@$(PIP) install -c constraints.txt -e '.[site]'
-	@touch $@
+setup: .grade
 
-setup: $(STAMP)
-
-jupyter: $(STAMP)
+jupyter: .lab
 	@echo "JupyterLab; end it with Ctrl-C"
 	@$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/labs/00_start.ipynb
 
-solutions: $(STAMP)
+solutions: .grade
 	@echo "Executing the solution notebooks$(if $(STEP),: $(STEP), from clean)"
 	@$(BIN)/python -m solutions.grading.solve $(if $(STEP),--step $(STEP)) $(if $(KEEP),--keep)
 
-charts: $(STAMP)
+charts: .dev
 	@echo "Executing the solution notebooks: which labels of their charts overlap$(if $(STEP),: $(STEP))"
 	@$(BIN)/python -m tests.tools.charts $(STEP)
 
-labs: $(STAMP)
+labs: .grade
 	@echo "Making the students' notebooks"
 	@$(BIN)/python -m solutions.grading.labs write
 
-step: $(STAMP)
+step: .grade
 	@echo "Laying out a step"
 	@$(BIN)/python -m solutions.grading.new_step "$(NAME)"
 
-release: $(STAMP)
+release: .grade
 	@echo "Packing what students get"
 	@$(BIN)/python -m solutions.grading.labs pack $(if $(STRICT),--strict)
 
-gradescope: $(STAMP)
+gradescope: .grade
 	@echo "Packing Gradescope's autograder of a step"
 	@$(BIN)/python -m solutions.grading.gradescope pack $(STEP)
 
-submissions: $(STAMP)
+submissions: .dev
 	@echo "The bank of submissions: none accepted that is wrong, none rejected that is right"
 	@$(BIN)/python -m tests.submissions --out $(OUT)/submissions.json $(if $(STEP),--step $(STEP)) \
 	  $(if $(SANDBOX),--sandbox,--messages docs/messages.md)
 
-mutants: $(STAMP)
+mutants: .dev
 	@echo "Mutants of the solutions: a claim is lost for each; rewrites lose none"
 	@$(BIN)/python -m tests.mutants $(if $(ALL),--all) $(if $(STEP),--step $(STEP)) --out $(OUT)/mutants.json
 
 CASES ?= 10000
-fuzz: $(STAMP)
+fuzz: .dev
 	@echo "Codec, replies, records, plans, notebooks, HTML, archives: $(CASES) cases of each kind"
 	@$(BIN)/python -m pytest tests/fuzz --fuzz-cases=$(CASES) --durations=0
 
 # A seed that was decided rightly is not run again.
 SEEDS ?= 20
-seeds: $(STAMP)
+seeds: .dev
 	@echo "The quick part of the bank with $(SEEDS) seeds"
 	@mkdir -p $(OUT)/seeds
 	@for seed in $$(seq $(SEEDS)); do done=$(OUT)/seeds/$$seed.json; test -f $$done || { \
 	  echo "Seed $$seed of $(SEEDS)"; \
 	  $(BIN)/python -m tests.submissions --quick --seed $$seed --out $$done.part && mv $$done.part $$done; } || exit 1; done
 
-faults: $(STAMP)
+faults: .dev
 	@echo "Faults: grading ends with the same grades, or says one line and touches none"
 	@$(BIN)/python -m tests.faults --out $(OUT)/faults.json $(if $(ONLY),--only "$(ONLY)")
 
 # ONLY=dask: one part. QUICK=1: the part beside, with eight who hand in little. A part that is done, with the code as it is, is not done again.
-class-test: $(STAMP)
+class-test: .dev
 	@echo "A generated class of 40 graded every way: the same points, and how fast"
 	@$(BIN)/python -m tests.whole_class $(foreach name,class$(if $(QUICK),-quick),--out $(OUT)/$(name).json --folder $(OUT)/$(name)) \
 	  $(if $(QUICK),--students 9 --short --only beside,$(if $(ONLY),--only $(ONLY)))
 
-grade: $(STAMP)
+grade: .grade
 	@echo "Grading submitted/"
 	@$(BIN)/python -m solutions.grading $(if $(AGAIN),--again) $(if $(JOBS),--jobs $(JOBS)) $(if $(WAIT),--wait) $(if $(UNSAFE),--unsafe-no-sandbox) $(if $(REBUILD),--rebuild) $(if $(SEED),--seed $(SEED))
 
-formgrader: $(STAMP)
+formgrader: .grade
 	@echo "Formgrader; end it with Ctrl-C"
 	@$(BIN)/jupyter lab --LabApp.default_url=/formgrader
 
-lab: $(STAMP)
+lab: .lab
 	@echo "Running the lab's pipeline, quick settings"
 	@$(BIN)/trtlab run --quick --out $(OUT)
 	@echo "Report: $(abspath $(OUT))/report.html"
 
-run: $(STAMP)
+run: .lab
 	@$(BIN)/trtlab run --out $(OUT)
 
 test: check conformance
 
 # In the folders' order: xdist would put the files with few, long tests last.
-check: $(STAMP)
+check: .dev
 	@echo "Lint"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
@@ -147,15 +127,15 @@ check: $(STAMP)
 	@echo "Unit tests"
 	@$(UNIT_TESTS) -m "not slow"
 
-slow-test: $(STAMP)
+slow-test: .dev
 	@echo "The longest unit tests: classes graded, whole runs of the pipeline, a part of the bank, full-size networks, installations"
 	@$(UNIT_TESTS) -m slow
 
-conformance: $(STAMP)
+conformance: .dev
 	@echo "Conformance: one behavioural suite for every engine; on the CPU engine a column for each of TensorRT's APIs"
 	@$(BIN)/python -m tests.conformance.columns
 
-browser-test: $(SITE_STAMP) chromium
+browser-test: .dev .site chromium
 	@echo "A real browser: JupyterLab, Validate, formgrader, every page of the site, light and dark"
 	@$(BIN)/python -m pytest tests/browser
 
@@ -167,51 +147,51 @@ chromium:
 	  apt-get update -qq && \
 	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-liberation >/dev/null; }
 
-bench: $(STAMP)
+bench: .dev
 	@echo "Benchmarks: ratios measured in one run, interleaved; the tables in the documents come from this file"
 	@$(BIN)/python -m tests.benchmarks --out docs/results/bench.json
 
-offline: $(STAMP)
+offline: .dev
 	@echo "ResNet-50, batches by streams, with and without CUDA graphs; the tables of docs/throughput.md come from this"
 	@$(BIN)/python -m tests.benchmarks.bench_offline
 
-explicit: $(STAMP)
+explicit: .dev
 	@echo "ResNet-50 in INT8, implicit, explicit and naive; the tables of docs/explicit-quantisation.md come from this"
 	@$(BIN)/python -m tests.benchmarks.bench_explicit
 
-models: $(STAMP)
+models: .dev
 	@echo "A dozen models of many kinds through every stage; the table of docs/models.md comes from this"
 	@$(BIN)/python -m tests.tools.model_table >/dev/null
 	@echo "Models that packages of the index carry; the table of docs/real-models.md comes from this"
 	@$(BIN)/python -m tests.others.real_models --folder $(OUT)/real_models --page docs/real-models.md $(if $(ONLY),--only $(ONLY))
 
-onnx-tests: $(STAMP)
+onnx-tests: .dev
 	@echo "onnx's own tests of operators on the CPU engine, each in a process of its own"
 	@$(BIN)/python -W ignore -m tests.others.onnx_nodes --page docs/onnx-operators.md $(if $(ONLY),--only $(ONLY))
 
-polygraphy: $(STAMP)
+polygraphy: .dev
 	@echo "NVIDIA's Polygraphy, two releases as they are on the package index, on the CPU engine"
 	@$(BIN)/python -m tests.others.polygraphy --page docs/polygraphy.md
 
 # ONLY=files: one group of attacks, or one attack. QUICK=1: the first of each group. It needs a machine on which user namespaces can be made.
-hostile: $(STAMP)
+hostile: .dev
 	@echo "Attacks on the grader: with the guard off, and with all guards on in both sandboxes"
 	@$(BIN)/python -m tests.hostile --out $(OUT)/hostile.json $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
 
-wheels: $(STAMP)
+wheels: .dev
 	@echo "The pinned versions, for each Python and platform"
 	@$(BIN)/python -m tests.tools.pins
 
-constraints: $(STAMP)
+constraints: .dev
 	@echo "Resolving constraints.txt; what is pinned stays where it still can be had"
 	@$(BIN)/python -m tests.tools.pins --resolve
 
-colab: $(STAMP)
+colab: .dev
 	@echo "Steps 1 and 2 with Colab's versions of the packages, from an empty folder"
 	@$(BIN)/python -m tests.tools.colab
 
 # VERSIONS="3.12 3.13" tries only these.
-pythons: $(STAMP)
+pythons: .dev
 	@echo "The lab under each Python on this machine"
 	@$(BIN)/python -m tests.tools.pythons $(VERSIONS)
 
@@ -220,7 +200,7 @@ PYTHON_GPU ?= $(BIN)/python
 gpu-test conformance-cuda: export TRT_LAB_ENGINE = tensorrt
 gpu-test:
 	@echo "Real TensorRT: conformance suite, pipeline, fidelity"
-	@test "$(PYTHON_GPU)" != "$(BIN)/python" || { $(MAKE) $(STAMP) && $(BIN)/python -m pip install --quiet -c constraints.txt -e '.[gpu]'; }
+	@test "$(PYTHON_GPU)" != "$(BIN)/python" || $(PYTHON) install.py dev gpu
 	$(PYTHON_GPU) -m pytest tests/conformance --record $(OUT)/conformance-tensorrt.json
 	$(PYTHON_GPU) -m pytest tests/gpu -s
 	$(PYTHON_GPU) -m trtlab run --quick --out $(OUT)
@@ -232,7 +212,7 @@ conformance-cuda:
 
 # NVIDIA's wheels of TensorRT-RTX, in an environment of their own; installed once, again when their versions change.
 RTX = .venv-rtx
-$(RTX)/.installed: tests/tools/rtx.txt | $(STAMP)
+$(RTX)/.installed: tests/tools/rtx.txt | .dev
 	@echo "Setting up $(RTX)"
 	@test -x $(RTX)/bin/pip || $(BIN)/python -m venv $(RTX)
 	@$(RTX)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/tools/rtx.txt
@@ -242,7 +222,7 @@ rtx: $(RTX)/.installed
 	@echo "Models with Q/DQ and casts, parsed and built by TensorRT-RTX"
 	@$(BIN)/python -m tests.tools.rtx --python $(RTX)/bin/python --out $(OUT)/rtx.json
 
-site: $(SITE_STAMP)
+site: .site
 	@echo "Building the site: solutions as they were executed, hand-out, docs"
 	@$(BIN)/python -m website --out $(OUT)/site
 

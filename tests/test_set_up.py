@@ -1,8 +1,7 @@
-"""Does `make TORCH=cpu` take PyTorch from the index of CPU builds, both packages, and nothing of CUDA from anywhere?
-And which Python does `make` set up with?
+"""What `make` installs, and with which Python: the first command that anybody types.
 
-The indexes are folders of stand-in wheels on this machine, and Pythons of other versions are scripts; make and both
-Makefiles are real.
+The package indexes are folders of stand-in wheels on this machine, and Pythons of other versions are scripts. Make,
+both Makefiles, install.py, pip and uv are real.
 """
 
 import os
@@ -18,12 +17,19 @@ import pytest
 from solutions.grading.layout import ROOT
 from tests.stand_in_wheels import add_wheel, served
 
-MAKEFILES = {ROOT / "Makefile": ".venv/.installed{}", ROOT / "solutions" / "grading" / "student" / "Makefile": "setup"}
+MAKEFILES = [ROOT / "Makefile", ROOT / "solutions" / "grading" / "student" / "Makefile"]
+NAMES = ["the repository's", "the students'"]
 _PROJECT = """
 [build-system]
 requires = []
 build-backend = "backend"
 backend-path = ["."]
+
+[project]
+name = "lab"
+version = "1.0"
+requires-python = ">=3.10,<3.15"
+dependencies = ["torch>=2.7,<3", "torchvision>=0.22,<1"]
 """
 _BACKEND = """
 from tests.stand_in_wheels import add_wheel
@@ -36,32 +42,37 @@ def build_editable(folder, config_settings=None, metadata_directory=None):
 """
 
 _OTHER_PYTHON = """#!{python}
-import shutil, sys
-from pathlib import Path
+import platform, runpy, shutil, sys, venv
 
-sys.version_info = {version}
-if sys.argv[1] == "-V":
-    print("Python", ".".join(map(str, sys.version_info)))
-elif sys.argv[1] == "-c":
-    exec(sys.argv[2])
-elif sys.argv[2] == "venv":  # pip and the lab's modules do nothing
-    folder = Path(sys.argv[-1])
-    if "--clear" in sys.argv:
+def create(folder, clear, **options):
+    if clear:
         shutil.rmtree(folder)
     (folder / "bin").mkdir(parents=True, exist_ok=True)
-    (folder / "pyvenv.cfg").touch()
-    for name in ("python", "pip"):
-        if not (folder / "bin" / name).exists():
-            shutil.copy(__file__, folder / "bin" / name)
+    shutil.copy(__file__, folder / "bin" / "python")
+
+sys.version_info, venv.create = {version}, create
+platform.python_version = lambda: ".".join(map(str, sys.version_info))
+if sys.argv[1] == "-V":
+    print("Python", platform.python_version())
+elif sys.argv[1] == "-c":
+    exec(sys.argv[2])
+elif sys.argv[1] != "-m":  # pip and the lab's modules do nothing
+    del sys.argv[0]
+    runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
 def _make(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run make, without the options of a make that runs these tests."""
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "MAKE", "MFLAGS", "TORCH"))
-    }
-    return subprocess.run(["make", *arguments], cwd=folder, env={**kept, **environment}, capture_output=True, text=True)
+    """Run make with the system's programs alone, and without the options of a make that runs these tests."""
+    ours = ("PIP_", "UV_", "MAKE", "MFLAGS", "TORCH", "VENV", "LAB_COMMAND")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    return subprocess.run(
+        ["make", *arguments],
+        cwd=folder,
+        env={**kept, "PATH": "/usr/bin:/bin", **environment},
+        capture_output=True,
+        text=True,
+    )
 
 
 def _pinned(name: str) -> str:
@@ -85,109 +96,134 @@ def indexes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
     add_wheel(folder / "default", "nvidia_cublas", "13.0")
     add_wheel(folder / "default", "filelock", _pinned("filelock"))
     with served(folder) as url:
-        yield {"PIP_INDEX_URL": f"{url}/default", "TORCH_INDEX": f"{url}/cpu"}
+        default = {"PIP_INDEX_URL": f"{url}/default", "UV_DEFAULT_INDEX": f"{url}/default"}
+        yield {**default, "TORCH_INDEX": f"{url}/cpu", "PIP_CONFIG_FILE": os.devnull, "UV_NO_CONFIG": "1"}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("makefile", MAKEFILES, ids=["the repository's", "the students'"])
-def test_torch_cpu_installs_what_belongs_together_and_nothing_of_cuda(
-    makefile: Path, indexes: dict[str, str], tmp_path: Path
-) -> None:
-    for file in (makefile, ROOT / "constraints.txt"):
+@pytest.fixture(params=MAKEFILES, ids=NAMES)
+def course(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A folder with a Makefile, install.py and a project that needs torch and torchvision."""
+    for file in (request.param, ROOT / "constraints.txt", ROOT / "install.py"):
         shutil.copy(file, tmp_path)
     (tmp_path / "pyproject.toml").write_text(_PROJECT)
     (tmp_path / "backend.py").write_text(_BACKEND)
-    shutil.copytree(
-        ROOT / "tests", tmp_path / "tests", ignore=lambda folder, names: set(names) - {"stand_in_wheels.py"}
-    )
-
-    def installed(*options: str) -> dict[str, str]:
-        target = MAKEFILES[makefile].format("cpu" if options else "")
-        of_pip = {**indexes, "PIP_CONFIG_FILE": os.devnull, "PYTHONPATH": "."}
-        done = _make(tmp_path, target, f"PYTHON={sys.executable}", *options, **of_pip)
-        assert done.returncode == 0, done.stdout + done.stderr
-        names = [path.stem for path in tmp_path.glob(".venv/lib/python*/site-packages/*.dist-info")]
-        return dict(re.fullmatch(r"(.*?)-(.*)", name).groups() for name in names)
-
-    expected = {"torch": f"{_pinned('torch')}+cpu", "torchvision": f"{_pinned('torchvision')}+cpu"}
-    first = installed("TORCH=cpu")
-    assert expected.items() <= first.items() and "nvidia_cublas" not in first
-    assert installed() == first, "a call without the option must keep what is installed"
-
-
-def test_another_value_is_refused_before_anything_is_installed(tmp_path: Path) -> None:
-    for makefile in MAKEFILES:
-        done = _make(tmp_path, "-f", str(makefile), "TORCH=cuda")
-        assert done.returncode and "TORCH=cuda is not known" in done.stderr
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.fixture(params=MAKEFILES, ids=["the repository's", "the students'"])
-def project(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A folder with a Makefile, what it reads, and Pythons: `old`, `new` and `newest` that it can have."""
-    for file in (request.param, ROOT / "constraints.txt", ROOT / "pyproject.toml"):
-        shutil.copy(file, tmp_path)
-    for name, version in (("old", (3, 9, 18)), ("new", (3, 12, 1)), ("newest", (3, 15, 0))):
-        (tmp_path / name).write_text(_OTHER_PYTHON.format(python=sys.executable, version=version))
-        (tmp_path / name).chmod(0o755)
+    (tmp_path / "tests").mkdir()
+    shutil.copy(ROOT / "tests" / "stand_in_wheels.py", tmp_path / "tests")
     return tmp_path
 
 
+def _installed(course: Path, *options: str, gpu: bool = False, uv: bool = False, **environment: str) -> set[str]:
+    """Run `make setup`; return what is installed then, as name-version. nvidia-smi and uv are there as asked for."""
+    programs = course / "programs"
+    programs.mkdir(exist_ok=True)
+    if gpu:
+        (programs / "nvidia-smi").write_text("#!/bin/sh\n")
+        (programs / "nvidia-smi").chmod(0o755)
+    if uv:
+        (programs / "uv").symlink_to(Path(sys.executable).with_name("uv"))
+    path = os.pathsep.join([str(programs), "/usr/bin", "/bin"])
+    environment = {"PYTHONPATH": ".", "PATH": path, **environment}
+    done = _make(course, "setup", f"PYTHON={sys.executable}", *options, **environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return {path.stem for path in course.glob(".venv/lib/python*/site-packages/*.dist-info")}
+
+
+CPU, CUDA = f"torch-{_pinned('torch')}+cpu", {f"torch-{_pinned('torch')}", "nvidia_cublas-13.0"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("uv", [False, True], ids=["pip", "uv"])
+def test_without_a_gpu_pytorch_comes_without_cuda_and_later_calls_keep_it(
+    course: Path, indexes: dict[str, str], uv: bool
+) -> None:
+    first = _installed(course, uv=uv, **indexes)
+    assert {CPU, f"torchvision-{_pinned('torchvision')}+cpu"} <= first and CUDA.isdisjoint(first)
+    (course / "constraints.txt").write_text((course / "constraints.txt").read_text() + "# changed\n")
+    assert _installed(course, **indexes) == first
+
+
+@pytest.mark.slow
+def test_with_a_gpu_or_where_it_is_asked_for_pytorch_comes_with_cuda(course: Path, indexes: dict[str, str]) -> None:
+    assert _installed(course, gpu=True, **indexes) >= CUDA
+    assert CPU in _installed(course, "TORCH=cpu", **indexes)
+    shutil.rmtree(course / ".venv")
+    assert _installed(course, "TORCH=cuda", **indexes) >= CUDA
+
+
+@pytest.mark.slow
+def test_where_the_index_of_cpu_builds_does_not_answer_the_usual_one_does(
+    course: Path, indexes: dict[str, str]
+) -> None:
+    nowhere = {**indexes, "TORCH_INDEX": "http://127.0.0.1:9/cpu"}
+    assert _installed(course, **nowhere) >= CUDA
+    shutil.rmtree(course / ".venv")
+    done = _make(course, "setup", f"PYTHON={sys.executable}", "TORCH=cpu", **nowhere)
+    assert done.returncode and re.match(r"error: http://127\.0\.0\.1:9/cpu cannot be reached .*TORCH=cpu", done.stderr)
+
+
+def test_another_build_of_pytorch_is_refused_before_anything_is_installed(course: Path) -> None:
+    done = _make(course, "setup", "TORCH=rocm")
+    assert done.returncode and "error: TORCH=rocm is not known; it is cpu or cuda\n" in done.stderr
+    assert not (course / ".venv").exists()
+
+
+@pytest.fixture
+def pythons(course: Path) -> Path:
+    """The folder with Pythons that it can have: `old`, `new` and `newest`, whose pip does nothing."""
+    for name, version in (("old", (3, 9, 18)), ("new", (3, 12, 1)), ("newest", (3, 15, 0))):
+        (course / name).write_text(_OTHER_PYTHON.format(python=sys.executable, version=version))
+        (course / name).chmod(0o755)
+    return course
+
+
 def _set_up(project: Path, python: str) -> subprocess.CompletedProcess[str]:
-    return _make(project, "setup", f"PYTHON={python}")
+    return _make(project, "setup", f"PYTHON={python}", TORCH="cuda")
 
 
 def _version(project: Path) -> str:
     return subprocess.run([project / ".venv/bin/python", "-V"], capture_output=True, text=True, check=True).stdout
 
 
-@pytest.mark.parametrize(
-    "python, found", [("./old", "Python 3.9.18"), ("./newest", "Python 3.15.0"), ("./none", "not found")]
-)
+@pytest.mark.parametrize("python, found", [("./old", "Python 3.9.18"), ("./newest", "Python 3.15.0")])
 def test_a_python_that_the_lab_does_not_run_on_is_refused_before_anything_is_made(
-    project: Path, python: str, found: str
+    pythons: Path, python: str, found: str
 ) -> None:
-    done = _set_up(project, python)
-    line = rf"error: {python} is not Python 3\.10 to 3\.14 \(.*{found}\); .* make setup PYTHON=python3\.12\n"
-    assert done.returncode and re.match(line, done.stderr) and done.stdout == ""
-    assert not (project / ".venv").exists()
+    done = _set_up(pythons, python)
+    again = "make setup PYTHON=python3.12"
+    line = f"error: the lab needs Python 3.10 to 3.14, and this is {found}; name one that fits: {again}\n"
+    assert done.returncode and done.stderr.startswith(line) and done.stdout == ""
+    assert not (pythons / ".venv").exists()
 
 
-def test_the_way_that_is_named_keeps_what_else_was_asked_for_and_is_one_line(project: Path) -> None:
-    (project / "shim").write_text(
-        "#!/bin/sh\nprintf 'pyenv: not found\\n\\nOther versions:\\n  3.12.1\\n' >&2\nexit 127\n"
-    )
-    (project / "shim").chmod(0o755)
-    done = _make(project, "setup", "TORCH=cpu", "PYTHON=./shim")
+def test_where_there_is_no_python_the_way_that_is_named_keeps_what_else_was_asked_for(pythons: Path) -> None:
+    (pythons / "shim").write_text("#!/bin/sh\nprintf 'pyenv: not found\\n\\n  3.12.1\\n' >&2\nexit 127\n")
+    (pythons / "shim").chmod(0o755)
+    done = _make(pythons, "setup", "TORCH=cpu", "PYTHON=./shim")
     said = done.stderr.splitlines()[0]
-    assert said.endswith("(pyenv: not found); name one that is: make setup TORCH=cpu PYTHON=python3.12")
+    assert said == "error: ./shim cannot be run; name a Python that can: make setup TORCH=cpu PYTHON=python3.12"
 
 
-def test_an_environment_of_an_old_or_lost_python_is_made_again(project: Path) -> None:
-    subprocess.run([project / "old", "-m", "venv", project / ".venv"], check=True)
-    (project / ".venv" / "of-the-old-one").touch()
-    assert _set_up(project, "./new").returncode == 0 and _version(project) == "Python 3.12.1\n"
-    assert not (project / ".venv" / "of-the-old-one").exists()
-    (project / ".venv" / "bin" / "python").unlink()
-    (project / ".venv" / "bin" / "python").symlink_to("/gone/python3.12")
-    assert _set_up(project, "./new").returncode == 0 and _version(project) == "Python 3.12.1\n"
+def test_an_environment_of_an_old_or_lost_python_is_made_again(pythons: Path) -> None:
+    (pythons / ".venv" / "bin").mkdir(parents=True)
+    shutil.copy(pythons / "old", pythons / ".venv" / "bin" / "python")
+    (pythons / ".venv" / "of-the-old-one").touch()
+    assert _set_up(pythons, "./new").returncode == 0 and _version(pythons) == "Python 3.12.1\n"
+    assert not (pythons / ".venv" / "of-the-old-one").exists()
+    (pythons / ".venv" / "bin" / "python").unlink()
+    (pythons / ".venv" / "bin" / "python").symlink_to("/gone/python3.12")
+    assert _set_up(pythons, "./new").returncode == 0 and _version(pythons) == "Python 3.12.1\n"
 
 
-def test_an_environment_whose_python_fits_stays_whatever_python_is_named(project: Path) -> None:
-    subprocess.run([project / "new", "-m", "venv", project / ".venv"], check=True)
-    (project / ".venv" / "mine").touch()
-    (project / ".venv" / "bin" / "pip").unlink()
-    assert _set_up(project, "./new").returncode == 0 and (project / ".venv" / "bin" / "pip").exists()
-    assert _set_up(project, "./old").returncode == 0 and (project / ".venv" / "mine").exists()
+def test_an_environment_whose_python_fits_stays_whatever_python_is_named(pythons: Path) -> None:
+    assert _set_up(pythons, "./new").returncode == 0
+    (pythons / ".venv" / "mine").touch()
+    (pythons / "constraints.txt").write_text("# changed\n")
+    for python in ("./old", "./none"):
+        assert _set_up(pythons, python).returncode == 0 and (pythons / ".venv" / "mine").exists()
 
 
-def test_the_pythons_that_the_makefiles_and_pages_name_are_those_of_the_project() -> None:
-    least, below = re.search(
-        r'^requires-python = ">=3\.(\d+),<3\.(\d+)"', (ROOT / "pyproject.toml").read_text(), re.M
-    ).groups()
-    for makefile in MAKEFILES:
-        text = makefile.read_text()
-        assert f"not (3, {least}) <= sys.version_info[:2] <= (3, {int(below) - 1})" in text
-        assert f"is not Python 3.{least} to 3.{int(below) - 1} (" in text
+def test_the_pythons_that_the_pages_name_are_those_of_the_project() -> None:
+    project = (ROOT / "pyproject.toml").read_text()
+    least, below = re.search(r'^requires-python = ">=3\.(\d+),<3\.(\d+)"', project, re.M).groups()
     for page in (ROOT / "README.md", ROOT / "labs" / "README.md", ROOT / "solutions/grading/student/README.md"):
         assert f"Python 3.{least} to 3.{int(below) - 1} " in page.read_text(), page

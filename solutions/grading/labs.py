@@ -89,14 +89,14 @@ _LEFT_OUT = {"__pycache__", ".ipynb_checkpoints", "artifacts", "cache", "train_w
 # What is in the archive as it is here; labs/AGENTS.md holds for labs/ in the repository, and for all of the archive.
 _ALIKE = {
     "AGENTS.md": "labs/AGENTS.md",
-    **{name: name for name in ("labs/README.md", "environment.yml", "constraints.txt", "course.toml", "LICENSE")},
+    **{name: name for name in ("labs/README.md", "environment.yml", "constraints.txt", "course.toml", "install.py", "LICENSE")},
 }
 
 # What becomes of pyproject.toml: helpers and trtcpu, no command line, no tools of this repository.
 _PROJECT = {
     r"\n\[tool\.pytest.*": "",
     r"^\[project\.scripts\]\n.*?(?=^\[)": "",
-    r'^("?(solutions|trtlab)\.|dev = )[^\n]*\n': "",
+    r'^("?(solutions|trtlab)\.|(dev|grade|slurm|site) = )[^\n]*\n': "",
     r', "solutions\*", "trtcpu\*", "trtlab\*"\]': ', "trtcpu*"]',
     r'name = "trt-lab"': f'name = "{BUNDLE}"',
 }
