@@ -1,24 +1,23 @@
-"""Downloads that resume, are checksummed and leave nothing half-written; archives that stay inside their folder."""
+"""Downloads that are checked and leave nothing half-written; archives that stay inside their folder."""
 
 import contextlib
-import hashlib
-import http.client
+import logging
 import shutil
 import tarfile
-import urllib.error
-import urllib.request
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+
+import pooch
+import requests
 
 from helpers.data.storage import one_line, progress_bar
 from helpers.tools.files import made_folders, temporary_path
 from trtcpu.errors import DataError
 
 TIMEOUT_S = 20
-ATTEMPTS = 3
+_RETRIES = 1
 _BLOCK = 1 << 18
 
 
@@ -35,38 +34,35 @@ class Source:
 
 
 def fetch(source: Source, folder: Path, progress: bool = True) -> Path:
-    """Return the file in `folder`, downloading it first if it is not there; a broken download resumes where it stopped.
+    """Return the file in `folder`, downloading it first if it is not there. A download that breaks is tried once more.
 
     Raises:
         DataError: the server cannot be reached, the file is not there, or what came does not match the checksum.
     """
     path = folder / source.filename
-    if path.exists():
-        return path
-    partial = path.with_name(path.name + ".part")
-    with _explained(source, folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        resumed = partial.exists()
-        _download(source.url, partial, progress)
-        if resumed and not _matches(partial, source.checksum):  # the part may stem from another version of the file
-            partial.unlink()
-            _download(source.url, partial, progress)
-        _verify(partial, source)
-        partial.replace(path)
+    partial = f"{path.name}.part"
+    if not path.exists():
+        pooch.get_logger().setLevel(logging.WARNING)
+        files = pooch.create(folder, "", registry={partial: None}, urls={partial: source.url}, retry_if_failed=_RETRIES)
+        size = {"total": 1, "unit_scale": True}  # the server says it; pooch asks first whether the bar has one
+        with _explained(source, folder), progress_bar(None, path.name, "B", progress, **size) as bar:
+            files.fetch(partial, downloader=pooch.HTTPDownloader(progressbar=bar, timeout=TIMEOUT_S))
+        _verify(folder / partial, source)
+        (folder / partial).replace(path)
     return path
 
 
 @contextlib.contextmanager
 def _explained(source: Source, folder: Path) -> Iterator[None]:
-    """Turn what urllib, http.client and the file system raise into one line."""
+    """Turn what pooch, requests and the file system raise into one line."""
     try:
         yield
-    except urllib.error.HTTPError as error:
-        raise DataError(f"cannot download {source.url}: the server answered {error.code} {error.reason}") from error
-    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
-        reason = getattr(error, "reason", None) or str(error) or type(error).__name__
+    except requests.HTTPError as error:
+        answer = f"{error.response.status_code} {error.response.reason}"
+        raise DataError(f"cannot download {source.url}: the server answered {answer}") from error
+    except requests.RequestException as error:
         raise DataError(
-            f"cannot download {source.url}: {reason}; check the connection and run again (what came is kept), "
+            f"cannot download {source.url}: {one_line(error)}; check the connection and run again, "
             f"or put the file into {folder}"
         ) from error
     except OSError as error:
@@ -79,82 +75,15 @@ def cannot_write(folder: Path, error: OSError) -> DataError:
     return DataError(f"cannot write to {folder}: {reason}; free space or name another folder in TRT_LAB_DATA")
 
 
-def _download(url: str, partial: Path, progress: bool) -> None:
-    """Bring `partial` to its full length, asking again for the rest when the connection breaks."""
-    for attempt in range(1, ATTEMPTS + 1):
-        start = partial.stat().st_size if partial.exists() else 0
-        try:
-            return _transfer(url, partial, start, progress)
-        except urllib.error.HTTPError as error:
-            error.close()  # it is the answer too, with an open connection
-            if error.code != 416:  # 416: nothing is left to send, or the part is longer than the file
-                raise
-            if _length_said(error) == start:
-                return None
-            partial.unlink()
-        except (http.client.HTTPException, TimeoutError, ConnectionError):
-            if attempt == ATTEMPTS:
-                raise
-    raise ConnectionError("the server refuses to send the rest of the file")
-
-
-def _length_said(error: urllib.error.HTTPError) -> int:
-    total = (error.headers.get("Content-Range") or "").rsplit("/", 1)[-1]
-    return int(total) if total.isdigit() else -1
-
-
-def _transfer(url: str, partial: Path, start: int, progress: bool) -> None:
-    request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"} if start else {})
-    with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
-        if response.status != 206:
-            start = 0  # the server sends the whole file: begin again
-        with partial.open("ab" if start else "wb") as file:
-            _copy(response, file, start, url, progress)
-
-
-def _copy(response: http.client.HTTPResponse, file: BinaryIO, start: int, url: str, progress: bool) -> None:
-    length = response.headers.get("Content-Length")
-    total = start + int(length) if length and length.isdigit() else None
-    name = url.rsplit("/", 1)[-1]
-    with progress_bar(None, name, "B", progress, total=total, initial=start, unit_scale=True) as bar:
-        while block := _read(response):
-            file.write(block)
-            bar.update(len(block))
-    if total is not None and file.tell() < total:
-        raise ConnectionError(f"the connection broke after {file.tell()} of {total} bytes")
-
-
-def _read(response: http.client.HTTPResponse) -> bytes:
-    """Read a block; what the network raises (TLS errors too) must not be taken for a full disk."""
-    try:
-        return response.read(_BLOCK)
-    except OSError as error:
-        raise ConnectionError(one_line(error)) from error
-
-
-def _matches(path: Path, checksum: str) -> bool:
-    algorithm, _, expected = checksum.partition(":")
-    return _digest(path, algorithm).startswith(expected)
-
-
-def _digest(path: Path, algorithm: str) -> str:
-    digest = hashlib.new(algorithm, usedforsecurity=False)
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def _verify(partial: Path, source: Source) -> None:
-    if _matches(partial, source.checksum):
-        return
+def _verify(path: Path, source: Source) -> None:
     algorithm, _, expected = source.checksum.partition(":")
-    found = _digest(partial, algorithm)[: len(expected)]
-    partial.unlink()
-    raise DataError(
-        f"{source.url} has {algorithm} {found}, expected {expected}: the file was damaged or replaced; "
-        "it was removed, run again"
-    )
+    found = pooch.file_hash(str(path), algorithm)[: len(expected)]
+    if found != expected:
+        path.unlink()
+        raise DataError(
+            f"{source.url} has {algorithm} {found}, expected {expected}: the file was damaged or replaced; "
+            "it was removed, run again"
+        )
 
 
 @contextlib.contextmanager

@@ -194,10 +194,10 @@ def test_a_prepared_imagenette_and_its_weights_are_read_without_writing(
     monkeypatch.setattr("helpers.data.models.load_model", lambda name, data, root: weights.append((name, data)))
     prepare("imagenette", tmp_path / "shared")
     assert weights == [("resnet18", "imagenette"), ("resnet50", "imagenette")]
-    before, asked = _state(tmp_path / "shared"), len(server.requests)
+    before, asked = _state(tmp_path / "shared"), server.requests
     data = load_dataset("imagenette", tmp_path / "shared")
     assert data.images("calibration") and data.images("validation")
-    assert _state(tmp_path / "shared") == before and len(server.requests) == asked
+    assert _state(tmp_path / "shared") == before and server.requests == asked
 
 
 def test_a_place_that_is_no_folder_is_one_clear_line(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_imagenette_is_downloaded_once_and_labelled_as_imagenet(server: LocalSer
     source = serve(server, "imagenette2-320.tgz", imagenette_archive())
     for _ in range(2):
         data = load_dataset("imagenette", tmp_path, progress=False, source=source)
-    assert len(server.requests) == 1 and data.num_outputs == 1000
+    assert server.requests == 1 and data.num_outputs == 1000
     found = {(path.parent.name, label) for path, label in data.images("validation")}
     assert found == {(synset, label) for synset, label in imagenet.synsets().items() if synset in imagenet.IMAGENETTE}
     assert [len(data.images(split)) for split in ("train", "validation", "calibration")] == [40, 30, 8]

@@ -131,7 +131,7 @@ def test_imagenet_weights_are_downloaded_once_and_used(server: LocalServer, tmp_
     for _ in range(2):
         model = load_model(SMALL, "imagenette", root=tmp_path, progress=False, source=source)
     batch = torch.rand(1, 3, 64, 64)
-    assert torch.equal(model(batch), reference(batch)) and len(server.requests) == 1
+    assert torch.equal(model(batch), reference(batch)) and server.requests == 1
 
 
 def test_imagenet_weights_that_cannot_be_downloaded_are_one_clear_line(tmp_path: Path) -> None:
