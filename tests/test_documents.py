@@ -13,7 +13,7 @@ import pytest
 from helpers.course.settings import BATCHES, NAMES
 from helpers.course.steps import ARTIFACTS, BY_NAME, CELLS, CRITERIA, GRADED, NOTEBOOKS, OPTIONAL, STEPS
 from solutions.grading.addresses import BUNDLE
-from solutions.grading.labs import PAGES, make_release, with_tables
+from solutions.grading.labs import PAGES, make_release, with_facts
 from solutions.grading.layout import ROOT
 from tests.benchmarks import offline_page
 from tests.benchmarks.page import BENCH, PAGE, in_page
@@ -105,15 +105,10 @@ def test_the_accuracies_of_the_weights_are_those_of_the_training(column: int, mo
     assert f"| {kept['top1_fp32_percent']} % | " in page and f" | {kept['kept_weights']:,} |" in page
 
 
-def test_the_readme_clones_what_the_project_names() -> None:
-    address = re.search(r'^Repository = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.M)[1]
-    assert f"git clone {address} " in README
-
-
 @pytest.mark.parametrize("page", PAGES)
-def test_the_tables_of_steps_are_the_course_s(page: str) -> None:
+def test_tables_of_steps_and_the_repository_s_address_are_up_to_date(page: str) -> None:
     text = (ROOT / page).read_text()
-    assert with_tables(page, text) == text, "make labs writes them"
+    assert with_facts(page, text) == text, "make labs writes them"
 
 
 @pytest.mark.parametrize("step", NOTEBOOKS)

@@ -6,6 +6,12 @@ from pathlib import Path
 BRANCH = "main"
 # The name of the students' archive, and of the folder in it.
 BUNDLE = "trt-lab-student"
+# What the address says until somebody publishes the repository.
+_NOBODY = "/OWNER/"
+NOT_PUBLISHED = (
+    "pyproject.toml's Repository names no owner yet, so there are no links to Colab or GitHub; "
+    "set it and run  make labs"
+)
 
 
 def repository_address(root: Path) -> str:
@@ -15,6 +21,11 @@ def repository_address(root: Path) -> str:
         ValueError: pyproject.toml names no address.
     """
     return _found(root, r'^Repository = "(https://[^"]+?)/?"$', '`Repository = "https://…"` below [project.urls]')
+
+
+def is_published(address: str) -> bool:
+    """Return whether an address of the repository names its owner, so that links to it lead somewhere."""
+    return _NOBODY not in address
 
 
 def in_colab(repository: str, notebook: str) -> str:

@@ -1,8 +1,8 @@
 """`python -m solutions.grading.labs`: what students get, made from the notebooks in solutions/.
 
-- `write` makes labs/, and the tables of steps in README.md and labs/README.md. Answers, hidden tests, marking
-  schemes and outputs are gone, or nothing is written; so are the cells tagged "answers", which answer the questions to
-  think about. A notebook that somebody worked in is kept in labs/.kept/, and files that are not ours stay.
+- `write` makes labs/, and brings the tables of steps and the address in README.md and labs/README.md up to date.
+  Students get no answers, hidden tests, marking schemes and outputs, and no cell tagged "answers"; if one would stay,
+  nothing is written. A notebook that somebody worked in is kept in labs/.kept/, and files that are not ours stay.
 - `pack` makes dist/trt-lab-student.zip: these notebooks, helpers/, trtcpu/, the data, and what is needed to set up.
   The notebooks are in .handout/: a newer release overwrites no work.
 - `check` names the outputs in solutions/ that are older than their code.
@@ -36,7 +36,14 @@ from helpers.course.handout import (
 )
 from helpers.course.steps import LAB, START, STEPS, TABLE
 from helpers.tools.files import atomic_path, atomic_write
-from solutions.grading.addresses import BUNDLE, bundle_address, in_colab, repository_address
+from solutions.grading.addresses import (
+    BUNDLE,
+    NOT_PUBLISHED,
+    bundle_address,
+    in_colab,
+    is_published,
+    repository_address,
+)
 from solutions.grading.course import Course
 from solutions.grading.grades import check_worth
 from solutions.grading.layout import ROOT
@@ -89,7 +96,10 @@ _LEFT_OUT = {"__pycache__", ".ipynb_checkpoints", "artifacts", "cache", "train_w
 # What is in the archive as it is here; labs/AGENTS.md holds for labs/ in the repository, and for all of the archive.
 _ALIKE = {
     "AGENTS.md": "labs/AGENTS.md",
-    **{name: name for name in ("labs/README.md", "environment.yml", "constraints.txt", "course.toml", "install.py", "LICENSE")},
+    **{
+        name: name
+        for name in ("labs/README.md", "environment.yml", "constraints.txt", "course.toml", "install.py", "LICENSE")
+    },
 }
 
 # What becomes of pyproject.toml: helpers and trtcpu, no command line, no tools of this repository.
@@ -161,15 +171,15 @@ def _take_out(notebook: NotebookNode, name: str) -> None:
 def _open_elsewhere(notebook: NotebookNode, path: str) -> None:
     """Below the title, link the notebook in Colab; behind it, put the cell that fetches the lab where there is none."""
     title, *rest = notebook.cells[0].source.split("\n", 1)
-    link = f"[Open in Colab]({in_colab(repository_address(ROOT), path)})"
-    notebook.cells[0].source = "\n".join([title, "", link, *rest])
+    if is_published(address := repository_address(ROOT)):
+        notebook.cells[0].source = "\n".join([title, "", f"[Open in Colab]({in_colab(address, path)})", *rest])
     folded = {"jupyter": {"source_hidden": True}, "cellView": "form"}  # JupyterLab's word for it, and Colab's
     code = FIRST_CELL.format(bundle=bundle_address(ROOT), folder=BUNDLE)
     notebook.cells.insert(1, new_code_cell(code, id=ELSEWHERE, metadata=folded))
 
 
-def with_tables(page: str, text: str) -> str:
-    """Return the text of one of PAGES with its two tables made anew: the steps of the 100 points, and the others.
+def with_facts(page: str, text: str) -> str:
+    """Return the text of one of PAGES with its two tables of steps, and its address of the repository, up to date.
 
     Raises:
         InputError: it does not have the two tables.
@@ -185,7 +195,9 @@ def with_tables(page: str, text: str) -> str:
         steps = [step for step in TABLE if step.optional == optional]
         rows = [jinja2.Template(row).render(vars(step), points=step.points) for step in steps]
         tables[number] = "\n".join(rows) + tables[number][tables[number].index("\n\n") :]
-    return head.join([before, *tables])
+    address = repository_address(ROOT)
+    clone = f"git clone {address} && cd {address.rsplit('/', 1)[-1]}"
+    return re.sub(r"git clone \S+ && cd \S+", clone, head.join([before, *tables]))
 
 
 def make_release(root: Path, target: Path) -> list[str]:
@@ -263,7 +275,7 @@ def write() -> None:
     """Make labs/ of the course in the current folder."""
     with one_line_a_fault():
         course = Course.at(".")
-        pages = {page: with_tables(page, Path(page).read_text()) for page in PAGES if Path(page).is_file()}
+        pages = {page: with_facts(page, Path(page).read_text()) for page in PAGES if Path(page).is_file()}
         for page, text in pages.items():
             atomic_write(page, text)
         kept = make_labs(course, Path("labs"))
@@ -288,7 +300,8 @@ def pack(
         check()
         names = make_release(Path("."), target)
     print(f"{target}: {len(names)} files, {target.stat().st_size / 1e6:.1f} MB")
-    print(f"Notebooks opened in Colab and Kaggle fetch it from {bundle_address(ROOT)}")
+    published = is_published(repository_address(ROOT))
+    print(f"Colab and Kaggle fetch it from {bundle_address(ROOT)}" if published else NOT_PUBLISHED)
 
 
 @app.command()

@@ -11,8 +11,9 @@ import nbformat
 import pytest
 
 from helpers.course import elsewhere
-from helpers.course.steps import NOTEBOOKS
-from solutions.grading.addresses import BUNDLE, bundle_address, in_colab, repository_address
+from solutions.grading import labs
+from solutions.grading.addresses import BUNDLE, NOT_PUBLISHED, bundle_address, in_colab
+from solutions.grading.course import Course
 from solutions.grading.labs import FIRST_CELL
 from solutions.grading.layout import ROOT
 from tests.helpers.data.local_server import url_of_nothing
@@ -112,9 +113,31 @@ def test_with_google_drive_the_steps_files_go_there(
     assert f"it goes to {tmp_path}/trt-lab/" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["00_start.ipynb", *(f"{step}/{step}.ipynb" for step in NOTEBOOKS)])
-def test_each_notebook_has_the_cell_and_a_link_that_opens_it_in_colab(name: str) -> None:
-    notebook = nbformat.read(ROOT / "labs" / name, as_version=4)
-    first = next(cell for cell in notebook.cells if cell.cell_type == "code")
-    assert first.source == FIRST_CELL.format(bundle=bundle_address(ROOT), folder=BUNDLE)
-    assert f"({in_colab(repository_address(ROOT), f'labs/{name}')})" in notebook.cells[0].source
+@pytest.mark.parametrize("owner, link", [("OWNER", False), ("ada", True)])
+def test_each_notebook_has_the_cell_and_once_the_owner_is_known_a_link_that_opens_it_in_colab(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str, link: bool
+) -> None:
+    address = f"https://github.com/{owner}/trt-lab"
+    monkeypatch.setattr(labs, "repository_address", lambda root: address)
+    labs.hand_out(Course.at(ROOT), tmp_path)
+    for path in tmp_path.rglob("*.ipynb"):
+        notebook = nbformat.read(path, as_version=4)
+        first = next(cell for cell in notebook.cells if cell.cell_type == "code")
+        assert first.source == FIRST_CELL.format(bundle=bundle_address(ROOT), folder=BUNDLE)
+        to_colab = f"({in_colab(address, f'labs/{path.relative_to(tmp_path)}')})"
+        assert (to_colab in notebook.cells[0].source, "colab.research" in notebook.cells[0].source) == (link, link)
+
+
+@pytest.mark.parametrize("owner, said", [("OWNER", NOT_PUBLISHED), ("ada", "Colab and Kaggle fetch it from")])
+def test_packing_says_in_a_line_where_notebooks_fetch_it_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], owner: str, said: str
+) -> None:
+    for name, instead in (("make_release", lambda *_: []), ("check", lambda: None)):
+        monkeypatch.setattr(labs, name, instead)
+    monkeypatch.setattr(labs, "repository_address", lambda root: f"https://github.com/{owner}/trt-lab")
+    monkeypatch.chdir(tmp_path)
+    target = tmp_path / "dist" / f"{BUNDLE}.zip"
+    target.parent.mkdir()
+    target.touch()
+    labs.pack()
+    assert capsys.readouterr().out.splitlines()[-1].startswith(said)
