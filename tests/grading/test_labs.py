@@ -173,7 +173,15 @@ def test_the_archive_holds_no_answers_and_no_checks(unpacked: Path) -> None:
 
 
 def test_the_archive_holds_what_its_readme_names(unpacked: Path) -> None:
-    for name in ("README.md", "Makefile", "environment.yml", "constraints.txt", "LICENSE", "nbgrader_config.py"):
+    for name in (
+        "README.md",
+        "Makefile",
+        "install.py",
+        "environment.yml",
+        "constraints.txt",
+        "LICENSE",
+        "nbgrader_config.py",
+    ):
         assert (unpacked / name).is_file(), name
     assert (unpacked / "AGENTS.md").read_text() == (ROOT / "labs" / "AGENTS.md").read_text()
     assert not list((unpacked / "labs").rglob("*.ipynb")), "unpacked over an older release, it would overwrite work"
@@ -214,7 +222,9 @@ def test_an_output_of_other_code_is_named_and_only_a_strict_release_refuses_it(
     step.parent.mkdir(parents=True)
     nbformat.write(notebook, step)
     shutil.copy(ROOT / "nbgrader_config.py", tmp_path)
-    packed = "helpers trtcpu datasets labs environment.yml constraints.txt course.toml LICENSE pyproject.toml"
+    packed = (
+        "helpers trtcpu datasets labs install.py environment.yml constraints.txt course.toml LICENSE pyproject.toml"
+    )
     for name in packed.split():
         Path(name).symlink_to(ROOT / name)
     with pytest.raises(SystemExit, match="2"):
@@ -232,7 +242,7 @@ def test_an_output_of_other_code_is_named_and_only_a_strict_release_refuses_it(
 def test_labs_and_archive_follow_course_toml(tmp_path: Path) -> None:
     for name in ("helpers", "trtcpu", "solutions", "labs"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in "datasets README.md nbgrader_config.py environment.yml constraints.txt LICENSE pyproject.toml".split():
+    for name in "datasets README.md nbgrader_config.py install.py environment.yml constraints.txt LICENSE pyproject.toml".split():
         (tmp_path / name).symlink_to(ROOT / name)
     term = ["03_dynamic", "01_export"]
     (tmp_path / "course.toml").write_text(f"steps = {term}\n[points]\nexport_model = 7\n")
