@@ -28,6 +28,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's own
 PRESENT = Course.at(ROOT).present
 STUB = ["# YOUR CODE HERE", 'raise NotImplementedError("fill in this TODO, then remove this line")']
 
+SET_UP = ("install.py", "environment.yml", "constraints.txt", "LICENSE")
+
 
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -173,15 +175,7 @@ def test_the_archive_holds_no_answers_and_no_checks(unpacked: Path) -> None:
 
 
 def test_the_archive_holds_what_its_readme_names(unpacked: Path) -> None:
-    for name in (
-        "README.md",
-        "Makefile",
-        "install.py",
-        "environment.yml",
-        "constraints.txt",
-        "LICENSE",
-        "nbgrader_config.py",
-    ):
+    for name in ("README.md", "Makefile", "nbgrader_config.py", *SET_UP):
         assert (unpacked / name).is_file(), name
     assert (unpacked / "AGENTS.md").read_text() == (ROOT / "labs" / "AGENTS.md").read_text()
     assert not list((unpacked / "labs").rglob("*.ipynb")), "unpacked over an older release, it would overwrite work"
@@ -222,10 +216,7 @@ def test_an_output_of_other_code_is_named_and_only_a_strict_release_refuses_it(
     step.parent.mkdir(parents=True)
     nbformat.write(notebook, step)
     shutil.copy(ROOT / "nbgrader_config.py", tmp_path)
-    packed = (
-        "helpers trtcpu datasets labs install.py environment.yml constraints.txt course.toml LICENSE pyproject.toml"
-    )
-    for name in packed.split():
+    for name in ("helpers", "trtcpu", "datasets", "labs", "course.toml", "pyproject.toml", *SET_UP):
         Path(name).symlink_to(ROOT / name)
     with pytest.raises(SystemExit, match="2"):
         pack(strict=True)
@@ -242,7 +233,7 @@ def test_an_output_of_other_code_is_named_and_only_a_strict_release_refuses_it(
 def test_labs_and_archive_follow_course_toml(tmp_path: Path) -> None:
     for name in ("helpers", "trtcpu", "solutions", "labs"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in "datasets README.md nbgrader_config.py install.py environment.yml constraints.txt LICENSE pyproject.toml".split():
+    for name in ("datasets", "README.md", "nbgrader_config.py", "pyproject.toml", *SET_UP):
         (tmp_path / name).symlink_to(ROOT / name)
     term = ["03_dynamic", "01_export"]
     (tmp_path / "course.toml").write_text(f"steps = {term}\n[points]\nexport_model = 7\n")
