@@ -49,7 +49,7 @@ def tried(version: str) -> str:
         return "not on this machine"
     steps = {
         "environment": to_make(FOLDER / version, version),
-        "install": to_install(FOLDER / version, "-c", str(CONSTRAINTS), "-e", "."),
+        "install": to_install(FOLDER / version, "-c", str(CONSTRAINTS), "-e", ".[grade]"),
         "imports": [str(python), "-c", _IMPORT_ALL],
         "trtlab doctor": [str(python.with_name("trtlab")), "doctor"],
         "notebook": [str(python), "-c", _ONE_NOTEBOOK],

@@ -95,6 +95,12 @@ def test_doctor_names_the_engine_or_fails_without_one_and_says_why(trtlab, monke
     assert code == 2 and err == f"error: no engine: {why.found}\n" and "the lab uses" not in out
 
 
+@pytest.mark.parametrize("command", ["grade", "grade-one", "regrade"])
+def test_what_grades_says_how_to_install_its_packages(trtlab, monkeypatch, command: str) -> None:
+    monkeypatch.setattr("trtlab.commands.course._NEEDED", ("no_such_package",))
+    fails(trtlab(command, "--help"), "grading needs no_such_package, not installed here; run make setup")
+
+
 def test_infer_names_an_unreadable_image_or_skips_it_when_asked(trtlab, folder: Path, tmp_path: Path) -> None:
     images = image_folder(tmp_path / "images", 3)
     (images / "01.png").write_bytes(b"broken")

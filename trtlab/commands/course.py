@@ -2,10 +2,14 @@
 
 import os
 import sys
+from importlib.util import find_spec
 from typing import Annotated, NoReturn
 
 from cyclopts import Parameter
 
+from trtcpu.errors import InputError
+
+_NEEDED = ("distributed", "jsonschema", "nh3")
 _Rest = Annotated[str, Parameter(allow_leading_hyphen=True)]
 
 
@@ -15,16 +19,22 @@ def instead(module: str, *arguments: str) -> NoReturn:
     os.execv(sys.executable, [sys.executable, "-m", module, *arguments])
 
 
+def _graded(module: str, options: tuple[str, ...]) -> NoReturn:
+    if missing := [name for name in _NEEDED if find_spec(name) is None]:
+        raise InputError(f"grading needs {', '.join(missing)}, not installed here; run  make setup")
+    instead(module, *options)
+
+
 def grade(*options: _Rest) -> None:
     """Grade a class's submissions; --rebuild writes grades.csv again from the records alone."""
-    instead("solutions.grading", *options)
+    _graded("solutions.grading", options)
 
 
 def grade_one(*options: _Rest) -> None:
     """Grade one notebook; print its points and messages as JSON."""
-    instead("solutions.grading.grade_one", *options)
+    _graded("solutions.grading.grade_one", options)
 
 
 def regrade(*options: _Rest) -> None:
     """After a check was changed: whose points would move (--diff), then take that over (--publish)."""
-    instead("solutions.grading.regrade", *options)
+    _graded("solutions.grading.regrade", options)
