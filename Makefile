@@ -14,22 +14,25 @@ export TRT_LAB_ENGINE = $(ENGINE)
 .PHONY: $(shell sed -n "s/^\([a-z][a-z-]*\):.*/\1/p" $(firstword $(MAKEFILE_LIST)))
 
 help:
-	@echo "make lab           the whole pipeline on embedded data, quick settings  → $(OUT)/report.html"
+	@echo "make jupyter       open the notebooks of labs/ and solutions/ in JupyterLab"
+	@echo "make lab           run the whole pipeline on the embedded data, quick settings  → $(OUT)/report.html"
 	@echo "make run           the same with full settings"
-	@echo "make jupyter       JupyterLab on the notebooks of labs/ and solutions/"
-	@echo "make setup         installs into $(VENV) only; the others do it by themselves"
+	@echo "make setup         install into $(VENV) only; the other targets do it by themselves"
+	@echo "make release       pack what students get  → dist/trt-lab-student.zip (STRICT=1: refuse outdated outputs)"
+	@echo "make grade         collect and grade downloaded/ and submitted/, write feedback  → grades.csv, class.html"
+	@echo "                   JOBS=2 submissions at a time, AGAIN=1 all again, SEED=7 the inputs of an earlier run, WAIT=1 for another run,"
+	@echo "                   REBUILD=1 only the tables from the records, UNSAFE=1 without a sandbox if none works"
+	@echo "make formgrader    open nbgrader's formgrader: submissions, written answers, comments"
+	@echo "make gradescope    pack Gradescope's autograder of a step (STEP=02_fp16)  → dist/"
+	@echo "make solutions     execute the solution notebooks (STEP=02_fp16: only that one; KEEP=1: also replace solutions/)  → $(OUT)/solutions/"
+	@echo "make labs          make the students' notebooks from the solutions  → labs/"
+	@echo "make step          start a new optional step (NAME=17_padding)  → solutions/17_padding/"
+	@echo "make site          build solutions, hand-out and docs as static pages  → $(OUT)/site/index.html"
 	@echo "make test          lint, unit tests and the conformance suite"
-	@echo "make browser-test  a student's and an instructor's way through JupyterLab in Chromium  → results/browser/*.png"
-	@echo "make solutions     executes every solution notebook from clean (STEP=02_fp16: only that one; KEEP=1: solutions/ too)  → results/solutions/"
-	@echo "make labs          the students' notebooks, made from the solutions  → labs/"
-	@echo "make step          a new optional step that works at once, its example to be replaced (NAME=17_padding)  → solutions/17_padding/"
-	@echo "make release       what students get  → dist/trt-lab-student.zip (STRICT=1: refuses where solutions/ has outputs of other code)"
-	@echo "make grade         collects, autogrades and writes feedback for submitted/  → grades.csv, class.html (JOBS=2: at a time; AGAIN=1: all again; SEED=7: on an earlier run's inputs; WAIT=1; REBUILD=1: from the records alone; UNSAFE=1: without a sandbox where none works)"
-	@echo "make formgrader    nbgrader's formgrader: submissions, written answers, comments"
-	@echo "make site          solutions, hand-out and docs as static pages that need no network  → $(OUT)/site/index.html"
-	@echo "make clean         removes $(OUT)/, build/, dist/ and what tests left; never your work in labs/"
+	@echo "make browser-test  JupyterLab, formgrader and the site in Chromium  → results/browser/*.png"
+	@echo "make clean         remove $(OUT)/, build/, dist/ and the leftovers of tests; never your work in labs/"
 	@echo "ENGINE=tensorrt|cpu chooses the engine, OUT=folder the results folder, TORCH=cpu|cuda the build of PyTorch"
-	@echo "CONTRIBUTING.md lists the targets for those who change the lab: more tests, benchmarks, measured tables"
+	@echo "CONTRIBUTING.md lists the other targets: more tests, benchmarks, measured tables"
 
 # What a target needs installed: the lab alone, what grades it, what develops it, what makes the site.
 .PHONY: .lab .grade .dev .site

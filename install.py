@@ -61,7 +61,13 @@ def need_python(least: int, below: int) -> None:
         again = os.environ.get("LAB_COMMAND", "python3.12 install.py")
         found = f"this is Python {platform.python_version()}"
         sys.exit(f"error: the lab needs Python 3.{least} to 3.{below - 1}, and {found}; name one that fits: {again}")
-    venv.create(VENV, clear=VENV.exists(), symlinks=os.name != "nt", with_pip=True)
+    try:
+        venv.create(VENV, clear=VENV.exists(), symlinks=os.name != "nt", with_pip=True)
+    except subprocess.CalledProcessError:
+        shutil.rmtree(VENV)
+        sys.exit(
+            "error: this Python cannot make an environment; on Debian and Ubuntu: sudo apt-get install python3-venv"
+        )
 
 
 def torch_index(asked: str, there: bool) -> str:

@@ -28,7 +28,7 @@ def _shown(default: Any) -> str | None:
 
 app = App(
     name="trtlab",
-    help="Take a PyTorch classifier to optimised TensorRT engines: export, build, measure, compare, report.",
+    help="Optimise a PyTorch or ONNX model with TensorRT: export, build, measure, compare, report.",
     default_parameter=Parameter(consume_multiple=True, negative=(), show_default=_shown),
     version_flags=(),
     help_flags=("--help",),

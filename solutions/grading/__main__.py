@@ -10,30 +10,32 @@ from helpers.tools.signals import clean_ends
 
 def main(
     course: Annotated[Path, typer.Option(help="The folder with nbgrader_config.py and submitted/.")] = Path("."),
-    students: Annotated[list[str] | None, typer.Option(help="Grade these only; once for each.")] = None,
-    steps: Annotated[list[str] | None, typer.Option(help="Grade these only, such as 02_fp16; once for each.")] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Submissions at a time; without it one a core, or one a GPU.")
+    students: Annotated[list[str] | None, typer.Option(help="Grade only this student; repeat for more.")] = None,
+    steps: Annotated[
+        list[str] | None, typer.Option(help="Grade only this step, such as 02_fp16; repeat for more.")
     ] = None,
-    scheduler: Annotated[str, typer.Option(help="Grade on the workers of this scheduler of Dask, tcp://…:8786.")] = "",
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Submissions to grade at a time. Default: one per core, or one per GPU.")
+    ] = None,
+    scheduler: Annotated[str, typer.Option(help="Grade on the workers of this Dask scheduler, tcp://…:8786.")] = "",
     slurm: Annotated[
         bool,
-        typer.Option("--slurm", help="Grade in this SLURM job, under srun; it will leave, see docs/grading.md."),
+        typer.Option("--slurm", help="Grade in this SLURM job, under srun. Deprecated: see docs/grading.md."),
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume/--again", help="Leave what was graded from the same files, or grade it again.")
+        bool, typer.Option("--resume/--again", help="Skip submissions that have not changed, or grade all again.")
     ] = True,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be graded, and write nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be graded.")] = False,
     export: Annotated[
-        list[str] | None, typer.Option(help="Write grades-….csv for a platform too: canvas, moodle.")
+        list[str] | None, typer.Option(help="Also write grades-….csv for a platform: canvas, moodle.")
     ] = None,
     unsafe: Annotated[
-        bool, typer.Option("--unsafe-no-sandbox", help="Grade without a sandbox where none works here.")
+        bool, typer.Option("--unsafe-no-sandbox", help="Grade without a sandbox if none works here.")
     ] = False,
-    seed: Annotated[int | None, typer.Option(help="Draw the inputs of this earlier run again.")] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait while another run grades this course.")] = False,
+    seed: Annotated[int | None, typer.Option(help="Use the inputs of the earlier run with this seed.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait if another run is grading this course.")] = False,
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Only write grades.csv and grades.json again, from the records alone.")
+        bool, typer.Option("--rebuild", help="Only write grades.csv and grades.json again, from the records.")
     ] = False,
 ) -> None:
     """Grade submitted/<student>/<step>/<step>.ipynb: points to grades.csv, feedback to feedback/<student>/<step>/."""

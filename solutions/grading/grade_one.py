@@ -107,11 +107,13 @@ def _cell(course: Course, name: str, record: StepRecord) -> dict[str, Any]:
 
 
 def main(
-    notebook: Annotated[Path, typer.Argument(help="The notebook that was handed in.")],
-    step: Annotated[str, typer.Option(help="Its step, such as 02_fp16; by default the notebook says.")] = "",
-    at_least: Annotated[float, typer.Option(help="Exit with 1 if it has fewer points.")] = 0.0,
-    seed: Annotated[int | None, typer.Option(help="Draw the inputs of this seed.")] = None,
-    unsafe: Annotated[bool, typer.Option("--unsafe-no-sandbox", help="Without a sandbox where none works.")] = False,
+    notebook: Annotated[Path, typer.Argument(help="The submitted notebook.")],
+    step: Annotated[str, typer.Option(help="Its step, such as 02_fp16. Default: the notebook's own.")] = "",
+    at_least: Annotated[float, typer.Option(help="Exit with code 1 below this many points.")] = 0.0,
+    seed: Annotated[int | None, typer.Option(help="Use the inputs of this seed.")] = None,
+    unsafe: Annotated[
+        bool, typer.Option("--unsafe-no-sandbox", help="Grade without a sandbox if none works here.")
+    ] = False,
 ) -> None:
     """Grade one notebook; print its points and messages as JSON."""
     with one_line_a_fault():

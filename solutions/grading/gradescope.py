@@ -22,7 +22,15 @@ from trtcpu.errors import InputError
 
 SUBMISSION, RESULTS = Path("/autograder/submission"), Path("/autograder/results/results.json")
 _FOLDERS = ("helpers", "trtcpu", "trtlab", "solutions", "datasets")
-_FILES = ("install.py", "README.md", "pyproject.toml", "constraints.txt", "course.toml", "nbgrader_config.py", "LICENSE")
+_FILES = (
+    "install.py",
+    "README.md",
+    "pyproject.toml",
+    "constraints.txt",
+    "course.toml",
+    "nbgrader_config.py",
+    "LICENSE",
+)
 _TEMPLATES = Path(__file__).parent / "templates" / "gradescope"
 
 app = typer.Typer()

@@ -171,14 +171,16 @@ def _table(found: list[Moved]) -> Table:
 
 def main(
     course: Annotated[Path, typer.Option(help="The folder with nbgrader_config.py and submitted/.")] = Path("."),
-    students: Annotated[list[str] | None, typer.Option(help="These only; once for each.")] = None,
-    steps: Annotated[list[str] | None, typer.Option(help="These only, such as 02_fp16; once for each.")] = None,
-    diff: Annotated[bool, typer.Option("--diff", help="Grade again in regraded/; show what moves.")] = False,
-    published: Annotated[bool, typer.Option("--publish", help="Take what --diff graded into the course.")] = False,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Submissions at a time.")] = None,
-    scheduler: Annotated[str, typer.Option(help="Grade on the workers of this scheduler of Dask.")] = "",
-    unsafe: Annotated[bool, typer.Option("--unsafe-no-sandbox", help="Without a sandbox where none works.")] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait while another run grades this course.")] = False,
+    students: Annotated[list[str] | None, typer.Option(help="Only this student; repeat for more.")] = None,
+    steps: Annotated[list[str] | None, typer.Option(help="Only this step, such as 02_fp16; repeat for more.")] = None,
+    diff: Annotated[bool, typer.Option("--diff", help="Grade again in regraded/ and show what changes.")] = False,
+    published: Annotated[bool, typer.Option("--publish", help="Accept what --diff graded.")] = False,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Submissions to grade at a time.")] = None,
+    scheduler: Annotated[str, typer.Option(help="Grade on the workers of this Dask scheduler.")] = "",
+    unsafe: Annotated[
+        bool, typer.Option("--unsafe-no-sandbox", help="Grade without a sandbox if none works here.")
+    ] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait if another run is grading this course.")] = False,
 ) -> None:
     """Grade the class again beside its grades, show whose points would move and why, then publish."""
     with one_line_a_fault() as (console, say):

@@ -151,9 +151,9 @@ def _tidy(notebook: NotebookNode) -> None:
 
 def main(
     step: Annotated[
-        list[str] | None, typer.Option(help="Only this step; what earlier ones did not make is lent.")
+        list[str] | None, typer.Option(help="Only this step, with the artifacts of earlier steps provided.")
     ] = None,
-    keep: Annotated[bool, typer.Option(help="Replace the notebooks of solutions/ by those that ran.")] = False,
+    keep: Annotated[bool, typer.Option(help="Replace the notebooks in solutions/ with the executed ones.")] = False,
 ) -> None:
     """Execute the solution notebooks of the course in the current folder into results/solutions/."""
     if API != 10:

@@ -34,27 +34,27 @@ class BuildOptions:
     Attributes:
         precision: fp32, tf32, fp16, bf16, int8 or int8+fp16.
         workspace_mb: Memory that tactics may use, in MiB.
-        min_batch: Smallest batch of a dynamic model's profile, in images (1).
-        opt_batch: Batch to tune for, in images (8).
-        max_batch: Largest batch, in images (32).
-        shapes: Profile of an input as trtexec spells it: NAME:MIN:OPT:MAX such as tokens:1x8:4x64:8x128, or one shape;
-            once for each input, or with commas.
-        min_shapes: Smallest shapes alone: tokens:1x8.
+        min_batch: Smallest batch of the optimization profile (1).
+        opt_batch: Batch to tune for (8).
+        max_batch: Largest batch (32).
+        shapes: Profile of an input in trtexec's spelling: NAME:MIN:OPT:MAX, for example tokens:1x8:4x64:8x128, or one
+            shape. Repeat for each input, or separate with commas.
+        min_shapes: Smallest shapes only: tokens:1x8.
         opt_shapes: Shapes to tune for: tokens:4x64.
         max_shapes: Largest shapes: tokens:8x128.
-        calib_images: INT8: calibrate with a folder of images.
-        calib_count: INT8: images of the folder to take, spread evenly; all if left out.
-        calib_npy: INT8: calibrate with a tensor of calib-data, or an .npz of named inputs.
-        calib_cache: INT8: take the scales from this cache; with calibration data, write it.
-        calibrator: INT8: entropy, minmax or percentile (entropy, or the cache's own).
-        keep_fp16: int8+fp16: groups of layers that stay in FP16, and with them the first and the last layer.
-        layer_precisions: Precision of single layers as trtexec spells it: NAME:fp16, * for any.
-        precision_constraints: obey, or prefer where a kernel may be lacking.
-        explicit: Write the precision into the model, Q/DQ and casts, and build that (ENGINE.onnx); TensorRT 11 does it
-            always.
-        strict: Refuse an engine in which nothing runs in the precision asked for.
-        timing_cache: Cache of tactic timings to use and write.
-        opt_level: Builder optimization level: 0 (fast build) to 5 (fast engine); TensorRT has 3.
+        calib_images: INT8: folder of images to calibrate with.
+        calib_count: INT8: number of images to take from the folder, spread evenly. Default: all.
+        calib_npy: INT8: tensor to calibrate with, from calib-data, or an .npz of named inputs.
+        calib_cache: INT8: calibration cache to read; with calibration data, to write.
+        calibrator: INT8: entropy, minmax or percentile. Default: entropy, or the cache's.
+        keep_fp16: With int8+fp16: groups of layers that stay in FP16. The first and last layer stay too.
+        layer_precisions: Precision of single layers in trtexec's spelling: NAME:fp16. * matches any text.
+        precision_constraints: obey: fail if a layer has no kernel in its precision; prefer: take another.
+        explicit: Write the precision into the model as Q/DQ and casts, and build that model (ENGINE.onnx). TensorRT 11
+            always does.
+        strict: Fail if no layer runs in the requested precision.
+        timing_cache: Timing cache to read and write.
+        opt_level: Builder optimization level: 0 (fast build) to 5 (fast engine). Default: TensorRT's, 3.
     """
 
     precision: str = "fp32"

@@ -31,19 +31,19 @@ def latency_budget(
     transfer_bytes: Bytes | None = None,
     link_mbps: Amount | None = None,
 ) -> None:
-    """Split an end-to-end latency into its stages and give the bounds on throughput, overlapped or not.
+    """Split an end-to-end latency into stages, and compute the throughput with and without overlap.
 
     Example: trtlab latency-budget --pre-ms 4 --h2d-ms 0.5 --infer-ms 2 --d2h-ms 0.1 --post-ms 1
 
     Args:
-        measured: JSON of bench --end-to-end; in place of the five times.
+        measured: JSON from bench --end-to-end, instead of the five times.
         pre_ms: Preprocessing, milliseconds per batch.
-        h2d_ms: Upload to the device, milliseconds per batch.
+        h2d_ms: Copy to the device, milliseconds per batch.
         infer_ms: Inference, milliseconds per batch.
-        d2h_ms: Download from the device, milliseconds per batch.
+        d2h_ms: Copy from the device, milliseconds per batch.
         post_ms: Postprocessing, milliseconds per batch.
-        transfer_bytes: Bytes that a batch moves over the link.
-        link_mbps: The link's rate in megabits per second (10^6 bit/s; 1 MB/s is 8).
+        transfer_bytes: Bytes per batch that cross the link.
+        link_mbps: Rate of the link in megabits per second (1 MB/s is 8).
     """
     given = dict(zip(STAGES, (pre_ms, h2d_ms, infer_ms, d2h_ms, post_ms), strict=True))
     times = dict.fromkeys(STAGES) if measured is None else _measured_times(measured)

@@ -26,15 +26,15 @@ def _graded(module: str, options: tuple[str, ...]) -> NoReturn:
 
 
 def grade(*options: _Rest) -> None:
-    """Grade a class's submissions; --rebuild writes grades.csv again from the records alone."""
+    """Grade a class. --rebuild only writes grades.csv again, from the records."""
     _graded("solutions.grading", options)
 
 
 def grade_one(*options: _Rest) -> None:
-    """Grade one notebook; print its points and messages as JSON."""
+    """Grade one notebook and print its points and messages as JSON."""
     _graded("solutions.grading.grade_one", options)
 
 
 def regrade(*options: _Rest) -> None:
-    """After a check was changed: whose points would move (--diff), then take that over (--publish)."""
+    """After changing a check: show whose points would change (--diff), then accept it (--publish)."""
     _graded("solutions.grading.regrade", options)

@@ -31,17 +31,17 @@ def calib_data(
     onnx: Path | None = None,
     asked: Asked = NOTHING,
 ) -> None:
-    """Write a calibration tensor from the calibration split.
+    """Preprocess images of the calibration split into a calibration tensor.
 
     Example: trtlab calib-data --out calib.npy --n 256
 
     Args:
-        out: .npy file to write: float32, n × channels × height × width; OUT.json says how.
+        out: .npy file to write: float32, n × channels × height × width. OUT.json records the preprocessing.
         n: Number of images.
         batch: Images preprocessed at a time.
-        input_size: Height and width of the images: a square --crop; 224 if left out.
-        data: Data set: digits, imagenette, imagenet:FOLDER, cifar10[:FOLDER] or folder:FOLDER (one folder a class).
-        onnx: Take size and preprocessing from this model.
+        input_size: Height and width of the images: a square --crop. Default: 224.
+        data: Data set: digits, imagenette, imagenet:FOLDER, cifar10[:FOLDER] or folder:FOLDER (one folder per class).
+        onnx: ONNX model to take size and preprocessing from.
     """
     if input_size is not None:
         if asked.crop is not None:
@@ -81,9 +81,9 @@ def infer(
         engine: Engine file.
         input: An image or a folder of images.
         batch_size: Images per batch.
-        topk: Classes to show for each image.
-        skip_unreadable: Name images that cannot be decoded and go on without them.
-        classes: Names of the outputs: one a line, a JSON list, or JSON of index and name.
+        topk: Number of classes to show per image.
+        skip_unreadable: Report images that cannot be decoded and skip them.
+        classes: File with the class names: one per line, a JSON list, or JSON of index and name.
     """
     with working("classifying"):
         from helpers.engine.backend import DEVICE
@@ -106,16 +106,16 @@ def infer(
 
 
 def compare(*, a: Path, b: Path, calib_npy: Path | None = None, n: Count = 128, batch: BatchSize | None = None) -> None:
-    """Show how far the outputs of two engines are apart.
+    """Compare the outputs of two engines.
 
     Example: trtlab compare --a fp32.engine --b int8.engine --calib-npy calib.npy
 
     Args:
         a: Reference engine.
         b: Engine to compare with it.
-        calib_npy: Tensor of calib-data, or an .npz of named inputs; seeded noise if left out.
-        n: Number of images, from the first on.
-        batch: Images per batch (16, or the engines' largest).
+        calib_npy: Input tensor from calib-data, or an .npz of named inputs. Default: seeded noise.
+        n: Number of images, from the start of the tensor.
+        batch: Images per batch. Default: 16, or the engines' largest.
     """
     with working("comparing"):
         from helpers.engine.backend import DEVICE
@@ -158,18 +158,18 @@ def evaluate(
     output: Path | None = None,
     classes: Path | None = None,
 ) -> None:
-    """Measure top-1 and top-5, and what each engine loses against FP32 (95 % confidence interval).
+    """Measure top-1 and top-5, and the loss of each engine against FP32 with its 95 % confidence interval.
 
     Example: trtlab evaluate --engine fp32.engine int8.engine --num-samples 1000
 
     Args:
         engine: Engine files, one or more.
-        data: Data set: digits, imagenette, imagenet:FOLDER, cifar10[:FOLDER] or folder:FOLDER (one folder a class).
-        num_samples: Validation images.
+        data: Data set: digits, imagenette, imagenet:FOLDER, cifar10[:FOLDER] or folder:FOLDER (one folder per class).
+        num_samples: Number of validation images.
         batch_size: Images preprocessed at a time.
         output: JSON file to write.
-        classes: Names of the outputs: one a line, a JSON list, or JSON of index and name. The data's classes are
-            matched with them by name.
+        classes: File with the class names: one per line, a JSON list, or JSON of index and name. The data's classes are
+            matched by name.
     """
     from helpers.data.datasets import load_dataset
     from helpers.engine.backend import DEVICE, describe
@@ -216,22 +216,22 @@ def sensitivity(
     keep_engines: bool = False,
     engine: Path | None = None,
 ) -> None:
-    """Measure how much each group of layers suffers in INT8, and mix FP16 in until the loss is within a target.
+    """Find the layers that INT8 harms, and keep the worst in FP16 until the loss meets a target.
 
     Example: trtlab sensitivity --onnx model.onnx --calib-npy calib.npy --engine mixed.engine
 
     Args:
         onnx: ONNX model, an image classifier.
-        out: JSON to write after each engine, and a chart beside it; where it is there, the study goes on.
-        data: The images: digits, imagenette, imagenet:FOLDER, cifar10[:FOLDER] or folder:FOLDER (one folder a class).
-        calib_cache: Calibration cache that all scales come from.
-        calib_npy: Or a tensor of calib-data, to calibrate with once.
-        num_samples: Validation images.
+        out: JSON to write after each engine, with a chart next to it. If it exists, the study continues.
+        data: Data set: digits, imagenette, imagenet:FOLDER, cifar10[:FOLDER] or folder:FOLDER (one folder per class).
+        calib_cache: Calibration cache for all engines.
+        calib_npy: Instead of a cache: tensor from calib-data to calibrate with once.
+        num_samples: Number of validation images.
         batch_size: Images per batch, for evaluation and timing.
-        target_loss: Points of top-1 that the mixed engine may lose against FP32.
-        layers: Also each layer of the two most sensitive groups, alone.
-        keep_engines: Keep every engine, in OUT.parts.
-        engine: Where to put the mixed engine.
+        target_loss: Top-1 loss against FP32 that is allowed, in percentage points.
+        layers: Also measure each layer of the two most sensitive groups.
+        keep_engines: Keep all engines in OUT.parts.
+        engine: File for the mixed engine.
     """
     with working("reading the model") as report:
         from helpers.data.datasets import load_dataset

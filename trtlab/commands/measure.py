@@ -41,15 +41,15 @@ def bench(
     output: Path | None = None,
     log: Path | None = None,
 ) -> None:
-    """Measure latency (ms), throughput (images/s) and memory of engines and baselines, taking turns in one run.
+    """Measure latency (ms), throughput (images/s) and memory of engines and baselines, interleaved in one run.
 
     Example: trtlab bench --engines results/engines --pytorch resnet50 --batch-sizes 1 8 32 --duration 3
 
     Args:
-        engine: Engine files; several after one flag.
-        engines: Folder; every engine in it is measured.
-        shapes: NAME:SHAPE that engines run at, once for each input; their profile's best if left out.
-        end_to_end: Images: time one engine from files to classes, stage by stage; at batch 1 if nothing else is said.
+        engine: Engine files, one or more.
+        engines: Folder of engines to measure.
+        shapes: Input shapes as NAME:SHAPE; repeat for each input. Default: the profile's optimum.
+        end_to_end: Folder of images: time one engine from image files to classes, stage by stage. Default batch: 1.
         output: JSON file to write.
         log: Log to write, in trtexec's format.
     """
@@ -165,18 +165,18 @@ def trtexec(
     log: Path | None = None,
     only_print: Annotated[bool, Parameter(name="--print")] = False,
 ) -> None:
-    """Run NVIDIA's trtexec where it is installed; every other option is passed on to it (--fp16, --shapes=…).
+    """Run NVIDIA's trtexec, if it is installed. Other options are passed on to it (--fp16, --shapes=…).
 
     Example: trtlab trtexec --onnx model.onnx --engine fp16.engine --log fp16.log --fp16
 
     Args:
         onnx: ONNX file to build from.
         engine: Engine to load; with --onnx, where to save it.
-        warmup: Milliseconds of warm-up.
-        iterations: At least so many executions.
-        duration: At least so many seconds of timing.
-        log: Where to keep trtexec's output, for trtlab parse-log.
-        only_print: Print the command, to be run elsewhere, and run nothing.
+        warmup: Warm-up in milliseconds.
+        iterations: Minimum number of runs.
+        duration: Minimum time to measure, in seconds.
+        log: File for trtexec's output, which trtlab parse-log reads.
+        only_print: Print the command without running it.
     """
     if not only_print:
         find_trtexec()
@@ -207,17 +207,17 @@ def parse_log(
     batch: Count | None = None,
     run: Count | None = None,
 ) -> None:
-    """Turn a trtexec log, exportTimes or exportProfile file into JSON: percentiles in ms, throughput, version, GPU.
+    """Convert a trtexec log, exportTimes or exportProfile file to JSON: percentiles (ms), throughput, version, GPU.
 
     Example: trtlab parse-log --log fp16.log --out fp16.json
 
     Args:
-        log: Log of trtexec 7 to 11 or of trtlab bench; or its exported JSON.
+        log: Log of trtexec 7 to 11 or of trtlab bench, or JSON that trtexec exported.
         out: JSON file to write.
-        model: Name of the model, where it is not the logged one.
-        precision: Precision of the engine, where it is not the logged one.
-        batch: Images per query; as logged if left out.
-        run: Which of several runs in the log, from 1; the last that fits if left out.
+        model: Name of the model. Default: as logged.
+        precision: Precision of the engine. Default: as logged.
+        batch: Images per query. Default: as logged.
+        run: Which of several runs in the log, counted from 1. Default: the last that fits.
     """
     from trtlab.stats import least_calls
     from trtlab.trtexec.parse import parse_file
@@ -254,10 +254,10 @@ def profile(
 
     Args:
         engine: Engine file.
-        top: How many of the slowest layers to explain.
-        batch_size: Images per batch; the engine's optimum if left out.
-        shapes: NAME:SHAPE to run at, once for each input; the profile's best if left out.
-        iterations: Executions; each layer's median counts.
+        top: Number of the slowest layers to explain.
+        batch_size: Images per batch. Default: the profile's optimum.
+        shapes: Input shapes as NAME:SHAPE; repeat for each input. Default: the profile's optimum.
+        iterations: Number of runs; each layer's time is its median.
         output: JSON file to write.
     """
 

@@ -22,15 +22,15 @@ def migrate(
     out: Path | None = None,
     as_json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
-    """List which names of TensorRT's Python API a file uses that are gone, and rename what only has a new name.
+    """List names that TensorRT has removed from its Python API, and rename those that only have a new name.
 
     Example: trtlab migrate old_build.py --to 11 --out new_build.py
 
     Args:
         file: A Python script or a notebook, written for TensorRT 7, 8 or 10.
-        to: TensorRT's version that the code is to run on: 10 or 11.
-        write: Write the new names into the file itself.
-        out: Write the file with the new names here.
+        to: TensorRT version to migrate to: 10 or 11.
+        write: Rename in the file itself.
+        out: Write the renamed copy to this file.
         as_json: Print the findings as JSON.
     """
     if write and out is not None:

@@ -28,12 +28,12 @@ _USUAL = BuildOptions()
 
 
 def doctor(*, sandbox: bool = False) -> None:
-    """Say which engines this machine can run, what is missing, and the command that installs it.
+    """Show which engines this machine can run, what is missing, and how to install it.
 
     Example: trtlab doctor
 
     Args:
-        sandbox: Attack the sandboxes that run submissions, and say what held.
+        sandbox: Attack the sandboxes that run submissions, and report what held.
     """
     from trtlab.doctor import diagnose
 
@@ -72,21 +72,21 @@ def export(
 
     Args:
         out: ONNX file to write.
-        model: resnet18, resnet50, or with ImageNet's data any torchvision classifier; module.py:factory, a state dict
+        model: resnet18, resnet50, any torchvision classifier (with ImageNet data), module.py:factory, a state dict
             (.pth, with --arch), a scripted module (.pt) or an exported program (.pt2).
-        arch: What a state dict belongs to: a torchvision name or module.py:factory.
-        weights: auto: the lab's or ImageNet's; none: seeded random ones, and nothing is downloaded.
-        input: An input as name:shape:dtype, such as tokens:batch,sequence:int64; a name is a dynamic axis, name=64
-            traces it with that size. Once for each input; input:batch,CHANNELS,SIZE,SIZE:float32 if left out.
-        batch_size: Images per batch; only what is traced with --dynamic-batch.
-        dynamic_batch: Leave the batch axis open, or fix it.
+        arch: Architecture of a state dict: a torchvision name or module.py:factory.
+        weights: auto: the lab's or ImageNet's weights; none: seeded random weights, no download.
+        input: Input as name:shape:dtype, for example tokens:batch,sequence:int64. A named axis is dynamic; name=64
+            traces it with size 64. Repeat for each input. Default: input:batch,CHANNELS,SIZE,SIZE:float32.
+        batch_size: Images per batch. With --dynamic-batch only the size that is traced.
+        dynamic_batch: Make the batch axis dynamic or fixed.
         opset: ONNX operator set, 11 to 23; TensorRT 8.6 parses up to 17.
-        input_size: Height and width of the images, in pixels: --crop's, else 224, if left out.
+        input_size: Height and width of the images in pixels. Default: --crop, else 224.
         simplify: Fold constants with onnxsim.
-        data: The data whose weights to export: digits, imagenette, imagenet:FOLDER, cifar10[:FOLDER] or folder:FOLDER
-            (one folder a class).
-        classes: Names of the outputs: one a line, a JSON list, or JSON of index and name. The file and its engines keep
-            them.
+        data: Data set that the weights were trained on: digits, imagenette, imagenet:FOLDER, cifar10[:FOLDER] or
+            folder:FOLDER (one folder per class).
+        classes: File with the class names: one per line, a JSON list, or JSON of index and name. They are stored in the
+            ONNX file and its engines.
     """
     with working(f"loading {model}") as report:
         from helpers.data.models import load_model
@@ -136,7 +136,7 @@ def build(*, onnx: Path, engine: Path, options: BuildOptions = _USUAL) -> None:
 
     Args:
         onnx: ONNX model.
-        engine: Engine file to write; ENGINE.json says how it was built.
+        engine: Engine file to write; ENGINE.json records how it was built.
     """
     notes: list[str] = []
     with working("starting the builder") as report:

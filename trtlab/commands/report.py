@@ -17,14 +17,14 @@ DEFAULT = Path("results")
 
 
 def report(*, results: tuple[Path, ...] = (DEFAULT,), out: Path | None = None, device: str | None = None) -> None:
-    """Make report.html, report.md, summary.json and the charts (PNG, SVG) from what was measured, side by side.
+    """Make report.html, report.md, summary.json and charts (PNG, SVG) from measurements.
 
     Example: trtlab report --results results
 
     Args:
-        results: A run's folder, a JSON of bench --output or of parse-log; several after one flag, the first is at home.
-        out: Folder for the report; the one run's folder, else report beside the first, if left out.
-        device: What logs ran on that do not name their GPU.
+        results: Folders of runs, or JSON from bench --output or parse-log. Speed-ups are against the first.
+        out: Folder for the report. Default: the run's folder; with several results, report/ next to the first.
+        device: GPU of logs that do not name one.
     """
     from trtlab.report.findings import contradiction
     from trtlab.report.pages import make_report
@@ -41,14 +41,14 @@ def report(*, results: tuple[Path, ...] = (DEFAULT,), out: Path | None = None, d
 
 
 def visualize(*, results: tuple[Path, ...] = (DEFAULT,), out: Path | None = None, device: str | None = None) -> None:
-    """Draw the charts of what was measured, as PNG and SVG files.
+    """Draw charts of measurements as PNG and SVG files.
 
     Example: trtlab visualize --results fp16.json int8.json --out charts
 
     Args:
-        results: A run's folder, a JSON of bench --output or of parse-log; several after one flag, the first is at home.
-        out: Folder for the charts; charts in or beside the first if left out.
-        device: What logs ran on that do not name their GPU.
+        results: Folders of runs, or JSON from bench --output or parse-log.
+        out: Folder for the charts. Default: charts/ in or next to the first.
+        device: GPU of logs that do not name one.
     """
     from trtlab.report.charts import draw_charts
     from trtlab.report.sources import load_sources
@@ -76,21 +76,21 @@ def run(
 ) -> None:
     """Run everything in order: export, engines, checks, latency, throughput, accuracy, report.
 
-    A run that was stopped goes on where it stopped; what was done before with the same options is not done again.
+    A run that was stopped continues where it stopped. Stages that are done with the same options are not repeated.
 
     Example: trtlab run --quick --engine cpu --out results
 
     Args:
-        quick: Batches 1 and 8, fewer calibration images, shorter measurements, accuracy for a minute at most.
-        engine: auto, tensorrt or cpu; $TRT_LAB_ENGINE, else auto, if left out.
-        model: resnet18, resnet50, or with ImageNet's data any torchvision classifier.
-        data: digits, imagenette, imagenet:FOLDER, cifar10[:FOLDER] or folder:FOLDER (one folder a class). With --onnx
-            also an .npz of named inputs (or .npy), without labels. Digits if left out; with --onnx seeded noise.
-        onnx: An ONNX model of yours in place of --model; without labels drift is its accuracy.
-        shapes: With --onnx: the profile, NAME:MIN:OPT:MAX, once for each input.
-        classes: With --onnx: names of the outputs: one a line, a JSON list, or JSON of index and name. The data's are
-            matched with them by name.
-        out: Folder for everything that the run makes.
+        quick: Batches 1 and 8, fewer calibration images, shorter measurements, at most a minute for accuracy.
+        engine: auto, tensorrt or cpu. Default: $TRT_LAB_ENGINE, else auto.
+        model: resnet18, resnet50, or any torchvision classifier (with ImageNet data).
+        data: digits, imagenette, imagenet:FOLDER, cifar10[:FOLDER] or folder:FOLDER (one folder per class). With --onnx
+            also unlabelled samples: an .npz of named inputs, or .npy. Default: digits; with --onnx seeded noise.
+        onnx: Your own ONNX model instead of --model. Without labels the report has drift instead of accuracy.
+        shapes: With --onnx: profile as NAME:MIN:OPT:MAX; repeat for each input.
+        classes: With --onnx: file with the class names: one per line, a JSON list, or JSON of index and name. The
+            data's classes are matched by name.
+        out: Folder for all results.
     """
     if engine is not None:
         os.environ["TRT_LAB_ENGINE"] = engine

@@ -31,14 +31,14 @@ ONNX_KEY = f"trtlab.{KEY}"  # in a file's metadata others may have an entry of t
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Asked:
-    """What the options say of the preprocessing; None where they say nothing. `crop` is height and width.
+    """The preprocessing that the options ask for; None for what they leave out. `crop` is height and width.
 
     Attributes:
-        mean: Subtracted from pixels of 0 to 1, one value a channel: 0.5 0.5 0.5; as recorded if left out.
-        std: Then divided by, one value a channel; as recorded if left out.
-        resize: Pixels of an image's shorter side before the crop; as recorded if left out.
-        crop: What is cut from the centre: 224, or 224x160 (height x width); as recorded if left out.
-        channels: 3 for RGB, 1 for grey; as recorded if left out.
+        mean: Mean to subtract from pixels in 0 to 1, one value per channel. Default: as recorded in the model.
+        std: Standard deviation to divide by, one value per channel. Default: as recorded.
+        resize: Length of the shorter side before the crop, in pixels. Default: as recorded.
+        crop: Centre crop: 224, or 224x160 (height x width). Default: as recorded.
+        channels: 3 for RGB, 1 for grey. Default: as recorded.
     """
 
     mean: Numbers | None = None

@@ -1,4 +1,4 @@
-"""What a benchmark is asked for: how long to measure, what to measure beside the engines, and in which streams."""
+"""Options of a benchmark: how long to measure, which baselines, and how many streams."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +16,14 @@ USUAL_BATCHES = (1, 4, 8, 16, 32)
 class BenchOptions:
     """How long to measure each runner at each batch: at least `calls` calls and `duration_s` seconds.
 
-    From `limit_s` seconds on, missing calls are not waited for (except the first three), so a result can have fewer.
+    After `limit_s` seconds no more calls are made, except the first three. A result can then have fewer calls.
 
     Attributes:
-        batch_sizes: Images per batch; several after one flag. 1 4 8 16 32 if left out.
-        iterations: At least so many executions of each: 1000, or 100 where --duration is given.
-        warmup_ms: Milliseconds of warm-up of each, not counted (as trtexec's).
-        duration_s: At least so many seconds of timing of each (as trtexec's).
-        limit_s: Seconds from which on missing executions are left out.
+        batch_sizes: Batch sizes to measure. Default: 1 4 8 16 32.
+        iterations: Minimum number of timed runs per engine and batch. Default: 1000, or 100 with --duration.
+        warmup_ms: Warm-up before timing, in milliseconds.
+        duration_s: Minimum time to measure each engine and batch, in seconds.
+        limit_s: Stop timing an engine after this many seconds.
     """
 
     batch_sizes: Counts = ()
@@ -46,15 +46,15 @@ class BenchOptions:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Baselines:
-    """What is measured beside engines.
+    """What is measured next to the engines.
 
     Attributes:
-        pytorch: Baseline: this model in PyTorch eager, float32; all that export --model takes.
-        arch: What a state dict of --pytorch belongs to.
-        pytorch_fp16: Baseline: the PyTorch model in half precision too.
-        torch_compile: Baseline: torch.compile too.
+        pytorch: Baseline: this model in eager PyTorch, float32. Takes what export --model takes.
+        arch: Architecture of a state dict given to --pytorch.
+        pytorch_fp16: Baseline: the PyTorch model in half precision.
+        torch_compile: Baseline: the PyTorch model with torch.compile.
         ort: Baseline: this ONNX file in ONNX Runtime.
-        data: Data set whose weights the PyTorch model has.
+        data: Data set that the PyTorch model's weights were trained on.
     """
 
     pytorch: str | None = None
@@ -68,14 +68,14 @@ class Baselines:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class StreamOptions:
-    """Which points to measure: each number of streams, with CUDA graphs besides where asked.
+    """Which points to measure: each number of streams, without and, on request, with CUDA graphs.
 
-    With `copies`, every execution copies its inputs in and its outputs out. Without any of the three, nothing is.
+    With `copies`, every run copies its inputs in and its outputs out. Without any of the three, nothing is measured.
 
     Attributes:
-        streams: Engines' throughput in so many streams at once; several numbers after one flag.
-        cuda_graphs: In streams: with CUDA graphs besides.
-        copies: In streams: copy inputs in and outputs out each time.
+        streams: Also measure throughput with this many streams at once; takes several numbers.
+        cuda_graphs: With --streams: also with CUDA graphs.
+        copies: With --streams: copy inputs and outputs at every run.
     """
 
     streams: Annotated[Counts, Parameter(validator=validators.Number(lte=64))] = ()
