@@ -65,9 +65,7 @@ def need_python(least: int, below: int) -> None:
         venv.create(VENV, clear=VENV.exists(), symlinks=os.name != "nt", with_pip=True)
     except subprocess.CalledProcessError:
         shutil.rmtree(VENV)
-        sys.exit(
-            "error: this Python cannot make an environment; on Debian and Ubuntu: sudo apt-get install python3-venv"
-        )
+        sys.exit("error: this Python cannot make an environment; on Debian or Ubuntu: apt-get install python3-venv")
 
 
 def torch_index(asked: str, there: bool) -> str:

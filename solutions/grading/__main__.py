@@ -10,10 +10,8 @@ from helpers.tools.signals import clean_ends
 
 def main(
     course: Annotated[Path, typer.Option(help="The folder with nbgrader_config.py and submitted/.")] = Path("."),
-    students: Annotated[list[str] | None, typer.Option(help="Grade only this student; repeat for more.")] = None,
-    steps: Annotated[
-        list[str] | None, typer.Option(help="Grade only this step, such as 02_fp16; repeat for more.")
-    ] = None,
+    students: Annotated[list[str] | None, typer.Option(help="Only this student; repeat for more.")] = None,
+    steps: Annotated[list[str] | None, typer.Option(help="Only this step, such as 02_fp16; repeat for more.")] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Submissions to grade at a time. Default: one per core, or one per GPU.")
     ] = None,
@@ -29,9 +27,7 @@ def main(
     export: Annotated[
         list[str] | None, typer.Option(help="Also write grades-….csv for a platform: canvas, moodle.")
     ] = None,
-    unsafe: Annotated[
-        bool, typer.Option("--unsafe-no-sandbox", help="Grade without a sandbox if none works here.")
-    ] = False,
+    unsafe: Annotated[bool, typer.Option("--unsafe-no-sandbox", help="Without a sandbox if none works here.")] = False,
     seed: Annotated[int | None, typer.Option(help="Use the inputs of the earlier run with this seed.")] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait if another run is grading this course.")] = False,
     rebuild: Annotated[

@@ -111,9 +111,7 @@ def main(
     step: Annotated[str, typer.Option(help="Its step, such as 02_fp16. Default: the notebook's own.")] = "",
     at_least: Annotated[float, typer.Option(help="Exit with code 1 below this many points.")] = 0.0,
     seed: Annotated[int | None, typer.Option(help="Use the inputs of this seed.")] = None,
-    unsafe: Annotated[
-        bool, typer.Option("--unsafe-no-sandbox", help="Grade without a sandbox if none works here.")
-    ] = False,
+    unsafe: Annotated[bool, typer.Option("--unsafe-no-sandbox", help="Without a sandbox if none works here.")] = False,
 ) -> None:
     """Grade one notebook; print its points and messages as JSON."""
     with one_line_a_fault():

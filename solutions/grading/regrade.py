@@ -177,9 +177,7 @@ def main(
     published: Annotated[bool, typer.Option("--publish", help="Accept what --diff graded.")] = False,
     jobs: Annotated[int | None, typer.Option(min=1, help="Submissions to grade at a time.")] = None,
     scheduler: Annotated[str, typer.Option(help="Grade on the workers of this Dask scheduler.")] = "",
-    unsafe: Annotated[
-        bool, typer.Option("--unsafe-no-sandbox", help="Grade without a sandbox if none works here.")
-    ] = False,
+    unsafe: Annotated[bool, typer.Option("--unsafe-no-sandbox", help="Without a sandbox if none works here.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait if another run is grading this course.")] = False,
 ) -> None:
     """Grade the class again beside its grades, show whose points would move and why, then publish."""
