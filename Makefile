@@ -23,7 +23,6 @@ help:
 	@echo "                   JOBS=2 submissions at a time, AGAIN=1 all again, SEED=7 the inputs of an earlier run, WAIT=1 for another run,"
 	@echo "                   REBUILD=1 only the tables from the records, UNSAFE=1 without a sandbox if none works"
 	@echo "make formgrader    open nbgrader's formgrader: submissions, written answers, comments"
-	@echo "make gradescope    pack Gradescope's autograder of a step (STEP=02_fp16)  → dist/"
 	@echo "make solutions     execute the solution notebooks (STEP=02_fp16: only that one; KEEP=1: also replace solutions/)  → $(OUT)/solutions/"
 	@echo "make labs          make the students' notebooks from the solutions  → labs/"
 	@echo "make step          start a new optional step (NAME=17_padding)  → solutions/17_padding/"
