@@ -9,7 +9,9 @@ import argparse
 import json
 import subprocess
 import sys
+import textwrap
 import zipfile
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ import onnxruntime
 import yaml
 from tqdm import tqdm
 
-from tests.others.engine import RefusedError, built, run
+from tests.others.engine import RefusedError, built, messages, run
 from trtcpu import tensorrt as trt
 
 LIST = Path(__file__).with_name("real_models.yaml")
@@ -125,27 +127,32 @@ def problems(row: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
 
 
 def page(rows: list[dict[str, Any]], outcomes: list[dict[str, Any]]) -> Iterator[str]:
-    """Give the lines of the table."""
+    """Give the lines of the page: the errors of what was built, then what was refused and why."""
     yield "# Real models on the CPU engine"
     yield ""
     yield "<!-- made by make models --> Models that packages of the index carry, none of them made for this project."
-    yield "Each was built for the shapes of tests/others/real_models.yaml, INT8 with four drawn batches, and compared"
-    yield "with ONNX Runtime: the largest error of an output, of its largest magnitude. Drawn data says whether an"
-    yield "engine runs, not what INT8 costs on data of its own."
+    yield "The table has the largest error of an output against ONNX Runtime, as a share of its largest magnitude."
+    yield "Inputs and INT8's four calibration batches are random. They show that an engine runs, not what INT8 costs"
+    yield "on real data. inf: an output of another shape. tests/others/real_models.yaml has the inputs' shapes."
     yield ""
-    yield "| model | package | kind | FP32 | FP16 | INT8 | bench | profile |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield "| model | package | kind | FP32 | FP16 | INT8 |"
+    yield "|---|---|---|---|---|---|"
+    failed: dict[str, list[str]] = defaultdict(list)
     for row, found in zip(rows, outcomes, strict=True):
-        errors = [_cell(found, precision) for precision in PRECISIONS]
-        told = [found.get(kind, "") for kind in ("bench", "profile")]
-        package = f"{row['package']} {row['version']}"
-        yield f"| {Path(row['file']).name} | {package} | {row['kind']} | {' | '.join([*errors, *told])} |"
-
-
-def _cell(found: Mapping[str, Any], precision: str) -> str:
-    if precision in found["refused"]:
-        return "refused: " + found["refused"][precision].replace("|", "\\|")[:200]
-    return f"{found['error'][precision]:.1e}"
+        name, package = f"`{Path(row['file']).name}`", f"{row['package']} {row['version']}"
+        errors = [f"{found['error'][kind]:.1e}" if kind in found["error"] else "refused" for kind in PRECISIONS]
+        if found["error"]:
+            yield f"| {name} | {package} | {row['kind']} | {' | '.join(errors)} |"
+        for reason in sorted({messages(text)[0].replace("|", "\\|")[:200] for text in found["refused"].values()}):
+            failed[f"Refused: {reason}"].append(f"{name} ({package})")
+        told = {found[kind] for kind in ("bench", "profile") if found.get(kind, "right") != "right"}
+        for text in sorted(told):
+            failed[f"`trtlab bench` or `profile`: {text}"].append(name)
+    yield ""
+    yield "`trtlab bench` and `trtlab profile` ran with every FP32 engine, with the exceptions below."
+    yield ""
+    for reason, names in failed.items():
+        yield from textwrap.wrap(f"- {', '.join(names)}. {reason}", 130, subsequent_indent="  ")
 
 
 def main() -> int:
