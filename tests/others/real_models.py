@@ -31,10 +31,10 @@ MOST = {"FP32": 1e-3}
 """The error from which on a row counts as wrong. What half precision and INT8 lose, the page says."""
 _INTRO = """# Real models on the CPU engine
 
-<!-- made by make models --> Models that packages of the index carry, none of them made for this project. Each was built in
-FP32, FP16 and INT8 for the shapes of tests/others/real_models.yaml, run on random inputs and compared with ONNX Runtime.
-The error is the largest difference as a share of the output's largest magnitude. INT8 was calibrated on four random
-batches: that shows that it runs, not what it costs.
+<!-- made by make models --> Models that packages of the index carry, none of them made for this project. Each was
+built in FP32, FP16 and INT8 for the shapes of tests/others/real_models.yaml, run on random inputs, and compared with
+ONNX Runtime. The error is the largest difference as a share of the output's largest magnitude. INT8 was calibrated
+on four random batches: that shows that it runs, not what it costs.
 
 | kind | models | largest error, FP32 | FP16 |
 |---|---|---|---|"""

@@ -40,7 +40,7 @@ def test_models_stand_by_kind_with_their_worst_error_and_what_failed_below() -> 
     ]
     text = "\n".join(real_models.page(rows, outcomes))
     assert "| OCR | `one.onnx` (p 1), `two.onnx` (p 1) | 3.0e-06 | 2.0e-02 |" in text
-    assert text.count("- ") == 3 and "- `two.onnx` (p 1): an output has another shape" in text
+    assert text.count("\n- ") == 3 and "- `two.onnx` (p 1): an output has another shape" in text
     assert "- `three.onnx` (p 1): refused: No importer registered for op: Foo" in text
 
 
