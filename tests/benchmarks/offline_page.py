@@ -55,7 +55,7 @@ def section(record: dict[str, Any]) -> str:
 
 def _said(record: dict[str, Any]) -> str:
     machine, settings = record["machine"], record["settings"]
-    text = f"{settings['model']}, {settings['seconds']:g} s a point, {record['measured']}, `make offline`"
+    text = f"{settings['model']}, {settings['seconds']:g} s per point, {record['measured']}, `make offline`"
     if machine["load"] > _IDLE_LOAD * machine["cores"]:
         text += f". **The machine was busy (load {machine['load']:g} on {machine['cores']} cores): measure again**"
     return f"{text}. Images/s, data resident on the device:"
@@ -102,7 +102,7 @@ def _about(record: dict[str, Any], name: str, rows: list[dict[str, Any]]) -> lis
 
 
 def _limits(found: dict[str, Any] | None, share: float | None) -> list[str]:
-    """Return what bounds the best point, in one paragraph; of a GPU that reaches the aim it says so first."""
+    """Return what bounds the best point, a sentence a line; a GPU that misses the aim says so first."""
     if not found:
         return []
     names = {
@@ -115,11 +115,9 @@ def _limits(found: dict[str, Any] | None, share: float | None) -> list[str]:
     bounds = ", ".join(f"{names[what]} {percent:.0f} %" for what, percent in ordered)
     slowest = ", ".join(f"{_short(layer['name'])} {layer['share_percent']:.1f} %" for layer in found["slowest"][:3])
     start = "" if share is None or share >= AIM_PERCENT else f"Below {AIM_PERCENT:.0f} %, and the profile says why. "
-    times = (
-        f"Alone, layer by layer, the batch takes {found['layers_ms']:.3g} ms, {found['batch_ms']:.3g} at the best point"
-    )
-    roof = f"; were every layer at the roof measured in the same run, {found['roof_ms']:.3g} ms"
-    return ["", f"{start}{times}{roof}. Time by what bounds the layers: {bounds}. The slowest: {slowest}."]
+    times = f"A batch takes {found['batch_ms']:.3g} ms at the best point, {found['layers_ms']:.3g} ms layer by layer"
+    roof = f"{found['roof_ms']:.3g} ms if every layer reached the roof of the same run"
+    return [f"{start}{times}, and {roof}.", f"Time by what bounds the layers: {bounds}. The slowest: {slowest}."]
 
 
 def _short(name: str) -> str:
