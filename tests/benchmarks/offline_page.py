@@ -42,13 +42,15 @@ def in_page(page: str, records: Iterable[Path] | None = None) -> str:
 
 
 def section(record: dict[str, Any]) -> str:
-    """Return one record as Markdown: a table for each precision, the best point, its share and what limits it."""
+    """Return one record as Markdown: a table, and for each engine its best point, share and limits."""
     device, settings = record["engine"]["device"], record["settings"]
     where = re.sub(r" \(.*\)", "", device)
     lines = [f"### {where}", "", _said(record), ""]
-    for name in dict.fromkeys(row["name"] for row in record["rows"]):
-        rows = [row for row in record["rows"] if row["name"] == name]
-        lines += [*_table(_title(name), rows, settings["streams"]), "", *_about(record, name, rows), ""]
+    names = dict.fromkeys(row["name"] for row in record["rows"])
+    rows = {name: [row for row in record["rows"] if row["name"] == name] for name in names}
+    lines += [*_table(rows, settings["streams"]), ""]
+    for name in names:
+        lines += [*_about(record, name, rows[name]), ""]
     lines += [line for note in record["notes"] for line in (f"Note: {note}.", "")]
     return "\n".join(lines)
 
@@ -66,19 +68,20 @@ def _title(name: str) -> str:
     return precision.upper() + (f" tuned for batch {tuned}" if tuned else "")
 
 
-def _table(title: str, rows: list[dict[str, Any]], streams: list[int]) -> list[str]:
-    graphs = (False, True) if any(row["cuda_graphs"] for row in rows) else (False,)
+def _table(by_engine: dict[str, list[dict[str, Any]]], streams: list[int]) -> list[str]:
+    graphs = (False, True) if any(row["cuda_graphs"] for rows in by_engine.values() for row in rows) else (False,)
     points = [(number, graph) for graph in graphs for number in streams]
-    rates = {(row["batch"], row["streams"], row["cuda_graphs"]): row["images_per_s"] for row in rows}
-    best = max(rates, key=lambda place: rates[place])
     heads = [f"{_streams(number)}{', graphs' if graph else ''}" for number, graph in points]
-    lines = [f"| {title}, batch | {' | '.join(heads)} |", "|---|" + "---|" * len(points)]
-    for batch in sorted({row["batch"] for row in rows}):
-        cells = []
-        for place in ((batch, *point) for point in points):
-            text = f"{rates[place]:,.0f}" if place in rates else "–"
-            cells.append(f"**{text}**" if place == best else text)
-        lines.append(f"| {batch} | {' | '.join(cells)} |")
+    lines = [f"| batch | {' | '.join(heads)} |", "|---|" + "---|" * len(points)]
+    for name, rows in by_engine.items():
+        rates = {(row["batch"], row["streams"], row["cuda_graphs"]): row["images_per_s"] for row in rows}
+        best = max(rates, key=lambda place: rates[place])
+        for batch in sorted({row["batch"] for row in rows}):
+            cells = []
+            for place in ((batch, *point) for point in points):
+                text = f"{rates[place]:,.0f}" if place in rates else "–"
+                cells.append(f"**{text}**" if place == best else text)
+            lines.append(f"| {_title(name)}, {batch} | {' | '.join(cells)} |")
     return lines
 
 
