@@ -10,7 +10,7 @@ REFUSED = (
 
 def test_an_operator_is_right_or_stands_with_each_of_its_reasons_and_counts() -> None:
     padded = (
-        "ModelImporter: In node 1 with name: p and operator: Pad (UNSUPPORTED_NODE_ATTR): Pad's mode must be a, found b"
+        "ModelImporter: In node 1 with name: p and operator: Pad (UNSUPPORTED_NODE_ATTR): Pad's mode is odd, found b"
     )
     outcomes = [
         Outcome("abs", "`Abs`", "right"),
@@ -24,7 +24,7 @@ def test_an_operator_is_right_or_stands_with_each_of_its_reasons_and_counts() ->
     assert lines[lines.index("Right in every test:") + 1] == "`Abs`."
     assert set(lines[lines.index("|---|---|") + 1 :]) == {
         "| NVIDIA's parser has no importer for it | `Foo` |",
-        "| mode must be a | `Pad` (1 of 2) |",
+        "| mode is odd | `Pad` (1 of 2) |",
         "| **wrong**: y: found 1\\|2 | `Sin` |",
     }
 
