@@ -42,12 +42,17 @@ def in_page(page: str, records: Iterable[Path] | None = None) -> str:
 
 
 def section(record: dict[str, Any]) -> str:
-    """Return one record as Markdown: a table, and for each engine its best point, share and limits."""
+    """Return one record as Markdown: a table, then each engine's best point, share and limits.
+
+    Of the CPU engine, whose streams gain little, there are the best points alone.
+    """
     device, settings = record["engine"]["device"], record["settings"]
     where = re.sub(r" \(.*\)", "", device)
     lines = [f"### {where}", "", _said(record), ""]
     names = dict.fromkeys(row["name"] for row in record["rows"])
     rows = {name: [row for row in record["rows"] if row["name"] == name] for name in names}
+    if record["engine"].get("name") == "cpu":
+        return "\n".join([*lines, *(_about(record, name, rows[name])[0] for name in names), ""])
     lines += [*_table(rows, settings["streams"]), ""]
     for name in names:
         lines += [*_about(record, name, rows[name]), ""]

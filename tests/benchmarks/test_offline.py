@@ -54,7 +54,9 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path, monkeypatch
     assert {row["name"] for row in record["copies"]} == set(record["limits"]) == {"fp32", "int8@2"}
     shares = record["limits"]["int8@2"]["share_percent"]
     assert sum(shares.values()) == pytest.approx(100)
-    assert "| batch | 1 stream | 2 streams |" in section(record) and "| INT8 tuned for batch 2, 4 | " in section(record)
+    assert "Best of INT8 tuned for batch 2: " in section(record) and "| INT8" not in section(record)
+    on_a_gpu = section({**record, "engine": {"device": "TensorRT 8.6.0, NVIDIA H200"}})
+    assert "| batch | 1 stream | 2 streams |" in on_a_gpu and "| INT8 tuned for batch 2, 4 | " in on_a_gpu
 
 
 def test_other_settings_and_a_whole_record_begin_again_and_another_engine_is_added(tmp_path: Path) -> None:
