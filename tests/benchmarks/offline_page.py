@@ -42,20 +42,27 @@ def in_page(page: str, records: Iterable[Path] | None = None) -> str:
 
 
 def section(record: dict[str, Any]) -> str:
-    """Return one record as Markdown: a table for each precision, the best point, its share and what limits it."""
+    """Return one record as Markdown: a table, then each engine's best point, share and limits.
+
+    Of the CPU engine, whose streams gain little, there are the best points alone.
+    """
     device, settings = record["engine"]["device"], record["settings"]
     where = re.sub(r" \(.*\)", "", device)
     lines = [f"### {where}", "", _said(record), ""]
-    for name in dict.fromkeys(row["name"] for row in record["rows"]):
-        rows = [row for row in record["rows"] if row["name"] == name]
-        lines += [*_table(_title(name), rows, settings["streams"]), "", *_about(record, name, rows), ""]
+    names = dict.fromkeys(row["name"] for row in record["rows"])
+    rows = {name: [row for row in record["rows"] if row["name"] == name] for name in names}
+    if record["engine"].get("name") == "cpu":
+        return "\n".join([*lines, *(_about(record, name, rows[name])[0] for name in names), ""])
+    lines += [*_table(rows, settings["streams"]), ""]
+    for name in names:
+        lines += [*_about(record, name, rows[name]), ""]
     lines += [line for note in record["notes"] for line in (f"Note: {note}.", "")]
     return "\n".join(lines)
 
 
 def _said(record: dict[str, Any]) -> str:
     machine, settings = record["machine"], record["settings"]
-    text = f"{settings['model']}, {settings['seconds']:g} s a point, {record['measured']}, `make offline`"
+    text = f"{settings['model']}, {settings['seconds']:g} s per point, {record['measured']}, `make offline`"
     if machine["load"] > _IDLE_LOAD * machine["cores"]:
         text += f". **The machine was busy (load {machine['load']:g} on {machine['cores']} cores): measure again**"
     return f"{text}. Images/s, data resident on the device:"
@@ -66,19 +73,20 @@ def _title(name: str) -> str:
     return precision.upper() + (f" tuned for batch {tuned}" if tuned else "")
 
 
-def _table(title: str, rows: list[dict[str, Any]], streams: list[int]) -> list[str]:
-    graphs = (False, True) if any(row["cuda_graphs"] for row in rows) else (False,)
+def _table(by_engine: dict[str, list[dict[str, Any]]], streams: list[int]) -> list[str]:
+    graphs = (False, True) if any(row["cuda_graphs"] for rows in by_engine.values() for row in rows) else (False,)
     points = [(number, graph) for graph in graphs for number in streams]
-    rates = {(row["batch"], row["streams"], row["cuda_graphs"]): row["images_per_s"] for row in rows}
-    best = max(rates, key=lambda place: rates[place])
     heads = [f"{_streams(number)}{', graphs' if graph else ''}" for number, graph in points]
-    lines = [f"| {title}, batch | {' | '.join(heads)} |", "|---|" + "---|" * len(points)]
-    for batch in sorted({row["batch"] for row in rows}):
-        cells = []
-        for place in ((batch, *point) for point in points):
-            text = f"{rates[place]:,.0f}" if place in rates else "–"
-            cells.append(f"**{text}**" if place == best else text)
-        lines.append(f"| {batch} | {' | '.join(cells)} |")
+    lines = [f"| batch | {' | '.join(heads)} |", "|---|" + "---|" * len(points)]
+    for name, rows in by_engine.items():
+        rates = {(row["batch"], row["streams"], row["cuda_graphs"]): row["images_per_s"] for row in rows}
+        best = max(rates, key=lambda place: rates[place])
+        for batch in sorted({row["batch"] for row in rows}):
+            cells = []
+            for place in ((batch, *point) for point in points):
+                text = f"{rates[place]:,.0f}" if place in rates else "–"
+                cells.append(f"**{text}**" if place == best else text)
+            lines.append(f"| {_title(name)}, {batch} | {' | '.join(cells)} |")
     return lines
 
 
@@ -102,7 +110,7 @@ def _about(record: dict[str, Any], name: str, rows: list[dict[str, Any]]) -> lis
 
 
 def _limits(found: dict[str, Any] | None, share: float | None) -> list[str]:
-    """Return what bounds the best point, in one paragraph; of a GPU that reaches the aim it says so first."""
+    """Return what bounds the best point, a sentence a line; a GPU that misses the aim says so first."""
     if not found:
         return []
     names = {
@@ -115,11 +123,9 @@ def _limits(found: dict[str, Any] | None, share: float | None) -> list[str]:
     bounds = ", ".join(f"{names[what]} {percent:.0f} %" for what, percent in ordered)
     slowest = ", ".join(f"{_short(layer['name'])} {layer['share_percent']:.1f} %" for layer in found["slowest"][:3])
     start = "" if share is None or share >= AIM_PERCENT else f"Below {AIM_PERCENT:.0f} %, and the profile says why. "
-    times = (
-        f"Alone, layer by layer, the batch takes {found['layers_ms']:.3g} ms, {found['batch_ms']:.3g} at the best point"
-    )
-    roof = f"; were every layer at the roof measured in the same run, {found['roof_ms']:.3g} ms"
-    return ["", f"{start}{times}{roof}. Time by what bounds the layers: {bounds}. The slowest: {slowest}."]
+    times = f"A batch takes {found['batch_ms']:.3g} ms at the best point, {found['layers_ms']:.3g} ms layer by layer"
+    roof = f"{found['roof_ms']:.3g} ms if every layer reached the roof of the same run"
+    return [f"{start}{times}, and {roof}.", f"Time by what bounds the layers: {bounds}. The slowest: {slowest}."]
 
 
 def _short(name: str) -> str:

@@ -54,7 +54,9 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path, monkeypatch
     assert {row["name"] for row in record["copies"]} == set(record["limits"]) == {"fp32", "int8@2"}
     shares = record["limits"]["int8@2"]["share_percent"]
     assert sum(shares.values()) == pytest.approx(100)
-    assert "| INT8 tuned for batch 2, batch | 1 stream | 2 streams |" in section(record)
+    assert "Best of INT8 tuned for batch 2: " in section(record) and "| INT8" not in section(record)
+    on_a_gpu = section({**record, "engine": {"device": "TensorRT 8.6.0, NVIDIA H200"}})
+    assert "| batch | 1 stream | 2 streams |" in on_a_gpu and "| INT8 tuned for batch 2, 4 | " in on_a_gpu
 
 
 def test_other_settings_and_a_whole_record_begin_again_and_another_engine_is_added(tmp_path: Path) -> None:
@@ -79,9 +81,10 @@ def test_the_table_marks_the_best_point_and_gives_its_share_of_the_published_fig
     rows = [_point(32, 1, False, 40_000.0), _point(32, 2, False, 44_000.0), _point(256, 1, False, 50_000.0)]
     rows += [_point(256, 2, True, 56_772.0), _point(256, 1, False, 30_000.0, "fp16")]
     text = section(_record("TensorRT 8.6.0, NVIDIA H200", rows))
-    assert "| INT8, batch | 1 stream | 2 streams | 1 stream, graphs | 2 streams, graphs |" in text
-    assert "| 32 | 40,000 | 44,000 | – | – |" in text
-    assert "| 256 | 50,000 | – | – | **56,772** |" in text
+    assert "| batch | 1 stream | 2 streams | 1 stream, graphs | 2 streams, graphs |" in text
+    assert "| INT8, 32 | 40,000 | 44,000 | – | – |" in text
+    assert "| INT8, 256 | 50,000 | – | – | **56,772** |" in text
+    assert "| FP16, 256 | **30,000** | – | – | – |" in text
     assert "Best of INT8: 56,772 images/s (batch 256, 2 streams, graphs). That is **60 %** of 94,620 (MLPerf" in text
     assert "Best of FP16: 30,000 images/s (batch 256, 1 stream).\n" in text  # MLPerf's figure is for INT8
 

@@ -1,5 +1,6 @@
 """A model on the CPU engine as a caller of TensorRT would run it: parse, build, deserialize, execute."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -13,6 +14,12 @@ Arrays = Mapping[str, np.ndarray]
 
 class RefusedError(Exception):
     """Why a model was not built: what the logger was told."""
+
+
+def messages(reason: str) -> list[str]:
+    """Return what the parser said in a reason, without its name, node and code."""
+    parts = re.split(r"; (?=ModelImporter: )", reason)
+    return [re.sub(r"ModelImporter: (In node \d+ .*?and operator: \w+ )?\(\w+\): ", "", part) for part in parts]
 
 
 class Log(trt.ILogger):

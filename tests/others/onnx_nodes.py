@@ -8,7 +8,9 @@ and the next one runs. A test that needs what TensorRT has no type for (text, se
 
 import argparse
 import multiprocessing.connection
+import re
 import sys
+import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +23,7 @@ from onnx.backend.test.case.test_case import TestCase
 from onnx.backend.test.loader import load_model_tests
 from tqdm import tqdm
 
-from tests.others.engine import RefusedError, built, run, shapes_of
+from tests.others.engine import RefusedError, built, messages, run, shapes_of
 
 EXCEPTIONS = {
     "bernoulli": "random: the specification fixes no values",
@@ -31,8 +33,25 @@ EXCEPTIONS = {
 }
 """Tests by a part of their names that nothing can pass or fail, and why."""
 FAULTS = ("wrong", "not loaded", "failed", "crashed")
+SEVERAL = "graphs of several nodes"
+NO_ARRAY = "an input or output that is no NumPy array: text, a sequence, an optional, a type that NumPy lacks"
+PLAIN = {
+    "No importer registered for op": "NVIDIA's parser has no importer for it",
+    "Unsupported data type": "a type that TensorRT does not have, such as INT16 or UINT64",
+    "the CPU engine has no ": "the CPU engine does not have it; TensorRT on a GPU does",
+    r"only the first \d+ (in|out)puts": "more inputs or outputs than the importer supports",
+    " must (not )?be |Unsupported padding mode|only supported for|zero point|training_mode": (
+        "a value of an attribute or an input that is not supported; the error names it"
+    ),
+    r"OpenVINO|ReduceLogicalOr|dynamic rank|Scan_\d+|Shapes .* are not|split number|same element type": (
+        "OpenVINO has no kernel for it, or cannot read the graph"
+    ),
+    "differs from it too|random": "left out: random, or an expected output that ONNX Runtime does not give either",
+}
+"""What a reason holds, and the words for it on the page. A test with the first one is listed under no other."""
 _BFLOAT16_ERROR = 2**-6  # two units in the last place
 _SECONDS = 120
+_LONGEST = 160  # characters of a reason
 
 
 class Outcome(NamedTuple):
@@ -52,10 +71,7 @@ def outcome(case: TestCase) -> tuple[str, str]:
         engine = None
         for feeds, expected in case.data_sets:
             if any(not hasattr(one, "dtype") or one.dtype.kind in "OU" for one in (*feeds, *expected)):
-                return (
-                    "refused",
-                    "an input or output that is no array: text, a sequence, an optional, a type that NumPy has not",
-                )
+                return "refused", NO_ARRAY
             shapes = shapes_of(case.model, feeds)
             engine = engine or built(case.model.SerializeToString(), shapes)
             if engine is None:
@@ -104,33 +120,55 @@ def in_a_process(case: TestCase) -> Outcome:
 
 
 def _operator(case: TestCase) -> str:
-    """Return the operator that a test is about: the first of its model, or of the one that it writes out."""
+    """Return the operator that a test is about; a function that onnx writes out has several."""
     nodes = case.model.graph.node
-    return (
-        nodes[0].op_type if len(nodes) == 1 else f"{nodes[0].op_type} and others" if len(nodes) < 4 else "written out"
-    )
+    return f"`{nodes[0].op_type}`" if len(nodes) == 1 else SEVERAL
+
+
+def reasons(one: Outcome) -> set[str]:
+    """Return why a test was not right, in words that other operators share."""
+    if one.kind not in ("refused", "exempt"):
+        return {f"**{one.kind}**: {one.reason}"}
+    operator = one.operator.strip("`")
+    found = set()
+    for said in messages(one.reason):
+        plain = next((words for pattern, words in PLAIN.items() if re.search(pattern, said)), "")
+        found.add(plain or re.sub(rf"\b{operator}(?:'s| : )? ?|, found .*| Operation name.*", "", said))
+    first = next(iter(PLAIN.values()))
+    return {first} if first in found else found
 
 
 def page(outcomes: list[Outcome]) -> Iterator[str]:
-    """Give the lines of the table."""
+    """Give the lines of the page: which operators are always right, then why tests were refused."""
     counts = Counter(one.kind for one in outcomes)
+    names = {one.operator for one in outcomes} - {one.operator for one in outcomes if one.kind != "right"}
     yield "# onnx's operator tests on the CPU engine"
     yield ""
     yield f"<!-- made by make onnx-tests --> The {len(outcomes):,} tests of onnx {onnx.__version__}, one process each:"
     yield f"{', '.join(f'{counts[kind]:,} {kind}' for kind in ('right', 'refused', *FAULTS, 'exempt'))}."
     yield ""
-    yield "| operator | right | refused | why refused, or what went wrong |"
-    yield "|---|---|---|---|"
-    by_operator = defaultdict(list)
+    yield "Right in every test:"
+    yield from textwrap.wrap(f"{', '.join(sorted(names, key=_by_name))}.", 130, break_on_hyphens=False)
+    yield ""
+    yield "The others, by reason. A number says how many of the operator's tests have it; without one, all have it."
+    yield ""
+    yield "| reason | operators |"
+    yield "|---|---|"
+    tests = Counter(one.operator for one in outcomes)
+    by_reason: dict[str, Counter[str]] = defaultdict(Counter)
     for one in outcomes:
-        by_operator[one.operator].append(one)
-    for operator, ended in sorted(by_operator.items()):
-        kinds = Counter(one.kind for one in ended)
-        reasons = {
-            one.reason if one.kind in ("refused", "exempt") else f"**{one.kind}**: {one.reason}" for one in ended
-        }
-        text = "; ".join(sorted(reasons - {"**right**: "})).replace("|", "\\|").replace("\n", " ")
-        yield f"| {operator} | {kinds['right'] or ''} | {kinds['refused'] or ''} | {text[:300]} |"
+        for reason in reasons(one) if one.kind != "right" else ():
+            by_reason[reason.replace("|", "\\|").replace("\n", " ")[:_LONGEST]][one.operator] += 1
+    for reason, found in sorted(by_reason.items(), key=lambda item: (-len(item[1]), item[0])):
+        cells = [
+            name if found[name] == tests[name] else f"{name} ({found[name]} of {tests[name]})"
+            for name in sorted(found, key=_by_name)
+        ]
+        yield f"| {reason} | {', '.join(cells)} |"
+
+
+def _by_name(operator: str) -> str:
+    return operator.strip("`").lower()
 
 
 def main() -> int:

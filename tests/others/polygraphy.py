@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -99,16 +100,19 @@ def tried(case: Case, packages: Path, models: Path) -> str:
 
 
 def page(found: dict[str, list[str]]) -> Iterator[str]:
-    """Give the lines of the table."""
+    """Give the lines of the page: what ran with every release, by command, and what did not."""
     yield "# Polygraphy on the CPU engine"
     yield ""
-    yield "<!-- made by make polygraphy --> Unmodified releases from the package index, run by `python -m trtcpu`."
+    yield f"<!-- made by make polygraphy --> Unmodified releases of Polygraphy, {' and '.join(found)}, run by"
+    yield "`python -m trtcpu`. These commands ended well; tests/others/polygraphy.py has their options."
     yield ""
-    yield f"| | command | {' | '.join(found)} |"
-    yield f"|---|---|{'---|' * len(found)}"
+    ended: dict[str, list[str]] = {}
     for index, case in enumerate(CASES):
-        ended = " | ".join("right" if not problems[index] else "**wrong**" for problems in found.values())
-        yield f"| {case.what} | `polygraphy {case.command}` | {ended} |"
+        wrong = [version for version, problems in found.items() if problems[index]]
+        text = case.what + (f" (**wrong** with {' and '.join(wrong)})" if wrong else "")
+        ended.setdefault(re.match(r"(run|inspect \w+|\w+)", case.command)[1], []).append(text)
+    for command, texts in ended.items():
+        yield from textwrap.wrap(f"- `polygraphy {command}`: {'; '.join(texts)}", 130, subsequent_indent="  ")
 
 
 def main() -> int:

@@ -9,7 +9,9 @@ import argparse
 import json
 import subprocess
 import sys
+import textwrap
 import zipfile
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,13 +22,22 @@ import onnxruntime
 import yaml
 from tqdm import tqdm
 
-from tests.others.engine import RefusedError, built, run
+from tests.others.engine import RefusedError, built, messages, run
 from trtcpu import tensorrt as trt
 
 LIST = Path(__file__).with_name("real_models.yaml")
 PRECISIONS = ("FP32", "FP16", "INT8")
 MOST = {"FP32": 1e-3}
 """The error from which on a row counts as wrong. What half precision and INT8 lose, the page says."""
+_INTRO = """# Real models on the CPU engine
+
+<!-- made by make models --> Models that packages of the index carry, none of them made for this project. Each was
+built in FP32, FP16 and INT8 for the shapes of tests/others/real_models.yaml, run on random inputs, and compared with
+ONNX Runtime. The error is the largest difference as a share of the output's largest magnitude. INT8 was calibrated
+on four random batches: that shows that it runs, not what it costs.
+
+| kind | models | largest error, FP32 | FP16 |
+|---|---|---|---|"""
 _BATCHES = 4
 _LEAST = 0.01  # below it a score is rounding: a text detector that sees none gives 2e-5
 
@@ -125,27 +136,30 @@ def problems(row: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
 
 
 def page(rows: list[dict[str, Any]], outcomes: list[dict[str, Any]]) -> Iterator[str]:
-    """Give the lines of the table."""
-    yield "# Real models on the CPU engine"
-    yield ""
-    yield "<!-- made by make models --> Models that packages of the index carry, none of them made for this project."
-    yield "Each was built for the shapes of tests/others/real_models.yaml, INT8 with four drawn batches, and compared"
-    yield "with ONNX Runtime: the largest error of an output, of its largest magnitude. Drawn data says whether an"
-    yield "engine runs, not what INT8 costs on data of its own."
-    yield ""
-    yield "| model | package | kind | FP32 | FP16 | INT8 | bench | profile |"
-    yield "|---|---|---|---|---|---|---|---|"
+    """Give the lines of the page: the errors of what was built, by kind, then what was refused and why."""
+    yield from _INTRO.splitlines()
+    kinds: dict[str, list[tuple[str, dict[str, float]]]] = defaultdict(list)
+    failed: dict[str, list[str]] = defaultdict(list)
     for row, found in zip(rows, outcomes, strict=True):
-        errors = [_cell(found, precision) for precision in PRECISIONS]
-        told = [found.get(kind, "") for kind in ("bench", "profile")]
-        package = f"{row['package']} {row['version']}"
-        yield f"| {Path(row['file']).name} | {package} | {row['kind']} | {' | '.join([*errors, *told])} |"
-
-
-def _cell(found: Mapping[str, Any], precision: str) -> str:
-    if precision in found["refused"]:
-        return "refused: " + found["refused"][precision].replace("|", "\\|")[:200]
-    return f"{found['error'][precision]:.1e}"
+        name, error = f"`{Path(row['file']).name}` ({row['package']} {row['version']})", found["error"]
+        if "FP32" in error:
+            kinds[row["kind"]].append((name, error))
+        for precision, text in found["refused"].items():
+            where = f" in {precision}" if error else ""
+            failed[f"refused{where}: {messages(text)[0]}".replace("|", "\\|")[:200]].append(name)
+        if np.inf in error.values():
+            failed["an output has another shape"].append(name)
+        for text in sorted({found.get("bench", "right"), found.get("profile", "right")} - {"right"}):
+            failed[f"`trtlab bench` or `profile`: {text}"].append(name)
+    for kind, built_ones in kinds.items():
+        worst = [max(error.get(precision, 0.0) for _, error in built_ones) for precision in ("FP32", "FP16")]
+        names = ", ".join(name for name, _ in built_ones)
+        yield f"| {kind} | {names} | {' | '.join(f'{error:.1e}' for error in worst)} |"
+    yield ""
+    yield "`trtlab bench` and `trtlab profile` ran too. The exceptions:"
+    yield ""
+    for reason, names in failed.items():
+        yield from textwrap.wrap(f"- {', '.join(dict.fromkeys(names))}: {reason}", 130, subsequent_indent="  ")
 
 
 def main() -> int:

@@ -1,10 +1,11 @@
-"""Takes a dozen models of many kinds through every stage and writes the table of docs/models.md: `make models`.
+"""Takes a dozen models of many kinds through every stage and writes the list in docs/models.md: `make models`.
 
-Every stage is the command line in this process; a stage that is refused shows its one line below the table.
+Every stage is the command line in this process; a stage that is refused shows its one line below the list.
 """
 
 import sys
 import tempfile
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,11 +85,11 @@ ENTRIES = (
         _own("bert", *(f"{name}:batch,length=16:int64" for name in ("input_ids", "attention_mask", "token_type_ids"))),
         (_TEXT.format("input_ids"), _TEXT.format("attention_mask"), _TEXT.format("token_type_ids")),
     ),
-    Entry("state dict of one's own", ("--model", "{}/weights.pth", "--arch", "resnet18"), make=_save_weights),
+    Entry("a state dict", ("--model", "{}/weights.pth", "--arch", "resnet18"), make=_save_weights),
     Entry(
-        "scripted module", ("--model", "{}/scripted.pt", "--input", "input:batch,3,32,32"), make=_save_scripted
+        "a scripted module", ("--model", "{}/scripted.pt", "--input", "input:batch,3,32,32"), make=_save_scripted
     ),
-    Entry("exported program (.pt2)", ("--model", "{}/program.pt2"), make=_save_program),
+    Entry("an exported program (.pt2)", ("--model", "{}/program.pt2"), make=_save_program),
 )  # fmt: skip
 
 
@@ -129,20 +130,17 @@ def stage(*arguments: object) -> str:
 
 
 def page(rows: dict[str, dict[str, str]]) -> str:
-    """Return the table as Markdown, and below it a line for each refusal."""
-    lines = [f"Made by `make models` on {DEVICE}:", "", f"| model | {' | '.join(STAGES)} |", "|---" * 8 + "|"]
-    refused: list[str] = []
-    for name, found in rows.items():
-        cells = []
-        for stage in STAGES:
-            refused += [f"- {name}, {stage}: {found[stage]}"] if found[stage] != "✓" else []
-            cells.append("✓" if found[stage] == "✓" else "refused")
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join([*lines, *(["", *refused] if refused else [])])
+    """Return the models that went through all stages as Markdown, and below them a line for each refusal."""
+    whole = [name for name, found in rows.items() if all(found[stage] == "✓" for stage in STAGES)]
+    text = f"`make models` took these through {', '.join(STAGES)} on {DEVICE}: {'; '.join(whole)}."
+    refused = [
+        f"- {name}, {stage}: {found[stage]}" for name, found in rows.items() for stage in STAGES if found[stage] != "✓"
+    ]
+    return "\n".join([*textwrap.wrap(text, 130), *(["", *refused] if refused else [])])
 
 
 def main() -> None:
-    """Write the table into docs/models.md between its two marks."""
+    """Write the list into docs/models.md between its two marks."""
     rows = {}
     for entry in ENTRIES:
         with tempfile.TemporaryDirectory() as folder:
