@@ -42,7 +42,7 @@ FLOORS = {
     ),
     "helpers.checks": ("__init__", "missed", "card", "probes", "points", "feedback"),
     "trtcpu": (
-        *("__init__", "errors", "bounded_json", "calibration_cache", "api_changes"),
+        *("__init__", "errors", "processor", "bounded_json", "calibration_cache", "api_changes"),
         "api",
         "_repairs",
         "_openvino",

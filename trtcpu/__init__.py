@@ -16,7 +16,7 @@ optimisation level. docs/cpu-engine.md lists every known difference.
 
 Read it from the ground up; a room imports only rooms that stand above it in this list:
 
-    errors.py      the errors that a user can mend, as one tree
+    errors.py      the errors that a user can mend, as one tree; processor.py, the cores there are
     calibration_cache.py, api_changes.py   TensorRT's cache file; names that TensorRT no longer has
     api/           TensorRT's vocabulary: enumerations, shapes, loggers, the manifest of all its names
     _openvino.py   the door to OpenVINO: compile, export, import, infer, list what runs; _repairs.py, what it gets wrong

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from helpers.engine import gpu_packages
 from trtcpu.errors import LabError
+from trtcpu.processor import cores
 from trtlab.versions import cuda_driver, installed
 
 _PACKAGES = ("torch", "torchvision", "onnx", "onnxruntime", "onnxsim", "openvino")
@@ -93,8 +94,7 @@ def _cpu() -> Iterator[Finding]:
     known = [name for name, any_of in _CPU_FEATURES.items() if flags & set(any_of)]
     lacking = [name for name in ("VNNI", "BF16") if name not in known]
     note = f"; without {' and '.join(lacking)}: INT8 and FP16 gain less here" if flags and lacking else ""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    yield Finding("CPU", f"{cpu_name()}, {cores} cores")
+    yield Finding("CPU", f"{cpu_name()}, {cores()} cores")
     yield Finding("CPU features", (", ".join(known) if flags else "unknown on this system") + note)
 
 

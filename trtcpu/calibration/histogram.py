@@ -3,13 +3,13 @@
 Memory: 2,048 counts a tensor, whatever the number of images.
 """
 
-import os
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from trtcpu.errors import EngineError
+from trtcpu.processor import cores
 
 BINS = 2048
 
@@ -23,7 +23,7 @@ class TensorStatistics:
     """
 
     def __init__(self, names: list[str], rectified: Collection[str] = ()) -> None:
-        self._pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)), thread_name_prefix="calibration")
+        self._pool = ThreadPoolExecutor(cores(), thread_name_prefix="calibration")
         self._rectified = frozenset(rectified)
         self.counts = {name: np.zeros(BINS, np.int64) for name in names}
         self._limits = {name: np.zeros(2, np.float32) for name in names}

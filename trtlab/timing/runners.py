@@ -4,7 +4,6 @@ A runner is bound to a batch once; then `run()` executes that batch with its dat
 use the GPU where the engine is TensorRT, else the CPU with as many threads as the CPU engine has.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from helpers.data.storage import one_line
 from helpers.engine.backend import DEVICE, ENGINE, trt
 from helpers.engine.memory import keep_freed_memory
 from trtcpu.errors import EngineError, InputError
+from trtcpu.processor import cores
 from trtlab.engines.shapes import chosen_inputs
 from trtlab.engines.tensors import InputSpec, batch_range, examples
 from trtlab.ran_in import most_layers
@@ -100,8 +100,7 @@ class Runner(About):
 
 def physical_cores() -> int:
     """Return the number of physical cores that this process may use."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(allowed, psutil.cpu_count(logical=False) or allowed))
+    return min(cores(), psutil.cpu_count(logical=False) or cores())
 
 
 def load_runner(spec: RunnerSpec) -> Runner:

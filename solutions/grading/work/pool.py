@@ -24,6 +24,7 @@ from solutions.grading.work.place import TIMED, Done, Piece, Places, grade
 from solutions.sandbox import THREADS
 from solutions.sandbox.groups import free_memory
 from trtcpu.errors import InputError
+from trtcpu.processor import cores
 
 # Memory for one piece: the most that its kernel, its judge and the judge's child use together.
 _MEMORY_BYTES = 6 << 30
@@ -240,10 +241,9 @@ def jobs_here(number: int | None = None) -> list[dict[str, str]]:
         devices = seen or [str(index) for index in range(torch.cuda.device_count())]
         count = number or max(1, len(devices))
         return [{"CUDA_VISIBLE_DEVICES": devices[index % len(devices)]} if devices else {} for index in range(count)]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     fit = int(free_memory() // _MEMORY_BYTES)
-    count = number or max(1, min(cores, fit))
-    threads = {} if count == 1 else {THREADS[0]: str(max(1, cores // count))}
+    count = number or max(1, min(cores(), fit))
+    threads = {} if count == 1 else {THREADS[0]: str(max(1, cores() // count))}
     return [threads for _ in range(count)]
 
 
