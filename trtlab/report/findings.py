@@ -220,14 +220,21 @@ def _accuracy_cost(results: Results, row: Any) -> str | None:
 
 
 def _bound(results: Results) -> str | None:
-    """Say which bound holds for most of the measured layer time, where a profile with a roofline was taken."""
-    timed = [layer for layer in results.layers if layer.get("bound")]
+    """Say which bound holds for most of the measured layer time, and how close to it the layers come."""
+    timed = [layer for layer in results.layers if layer.get("roof_percent")]
     total = sum(layer["time_ms"] for layer in timed)
     if not total:
         return None
-    share = sum(layer["time_ms"] for layer in timed if layer["bound"] == "memory") / total
-    which, advice = "memory", "smaller types and fusion help more than faster arithmetic"
-    if share < 0.5:
-        share, which, advice = 1 - share, "compute", "what is left to save is arithmetic"
+    which, other = "memory", "arithmetic"
+    bound = [layer for layer in timed if layer["bound"] == which]
+    if sum(layer["time_ms"] for layer in bound) < total / 2:
+        which, other = "compute", "memory"
+        bound = [layer for layer in timed if layer["bound"] == which]
+    spent = sum(layer["time_ms"] for layer in bound)
+    reached = sum(layer["time_ms"] * layer["roof_percent"] for layer in bound) / spent
+    share = f"{100 * spent / total:.0f} % of the layers' time"
     engine = f"{results.title(timed[0]['engine'])} at batch {timed[0]['batch']}"
-    return f"By the measured roofline, {100 * share:.0f} % of the layers' time of {engine} is {which}-bound: {advice}."
+    return (
+        f"By the measured roofline, {share} of {engine} is {which}-bound: faster {other} would not help there. "
+        f"These layers reach {reached:.0f} % of their roof."
+    )

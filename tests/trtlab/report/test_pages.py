@@ -246,11 +246,12 @@ def test_failed_checks_come_first():
 
 
 def test_the_bound_is_the_one_that_most_layer_time_is_under():
-    times = [("memory", 3.0), ("compute", 1.0), (None, 9.0)]
-    layers = [{"engine": "int8", "batch": 8, "time_ms": ms, "bound": bound} for bound, ms in times]
-    assert "75 % of the layers' time of INT8 at batch 8 is memory-bound" in " ".join(
-        findings(results_of(layers=layers))
-    )
+    times = [("memory", 2.0, 40.0), ("memory", 1.0, 70.0), ("compute", 1.0, 90.0), (None, 9.0, None)]
+    keys = ("bound", "time_ms", "roof_percent")
+    layers = [{"engine": "int8", "batch": 8, **dict(zip(keys, layer, strict=True))} for layer in times]
+    said = " ".join(findings(results_of(layers=layers)))
+    assert "75 % of the layers' time of INT8 at batch 8 is memory-bound: faster arithmetic would not help" in said
+    assert "These layers reach 50 % of their roof." in said
 
 
 @pytest.mark.parametrize(
