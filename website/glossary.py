@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from posixpath import dirname, relpath
 
 from docutils import nodes
 from sphinx import addnodes
@@ -73,7 +74,7 @@ class LinksToTerms(SphinxPostTransform):
                 text.parent.replace(text, list(self._linked(text)))
 
     def _linked(self, text: str) -> Iterator[nodes.Node]:
-        address, at = self.app.builder.get_relative_uri(self.env.docname, PAGE), 0
+        address, at = relpath(f"{PAGE}.html", dirname(self.env.docname) or "."), 0
         for found in self.pattern.finditer(text):
             entry = self.terms[found[1].lower()]
             if entry not in self.seen:

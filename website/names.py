@@ -22,21 +22,28 @@ def page(root: Path, notebooks: dict[str, NotebookNode]) -> str:
     for path, notebook in notebooks.items():
         for name in {name for cell in notebook.cells for name in _names(cell, owners)}:
             used.setdefault(name, []).append(f"[{int(Path(path).name[:2])}]({path})")
-    lines = ["# TensorRT's names", "The names of TensorRT and pycuda in the lab's code, with the steps that use them."]
+    lines = [
+        "# TensorRT's names\n",
+        "The names of TensorRT and pycuda in the lab's code, with the steps that use them.",
+    ]
     for part, title in _PARTS.items():
-        lines.append(f"## {title}")
+        lines.append(f"\n## {title}\n")
         for name in sorted((name for name in used if name.rpartition(".")[0].partition(".")[0] == part), key=str.lower):
             of = f" of {', '.join(owners[name])}" if name in owners else ""
             lines.append(f"- `{name}`{of}: {', '.join(used[name])}")
-    return "\n\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def _owners(surface: dict) -> dict[str, list[str]]:
-    """The classes of each method and property of the manifest, by its name; those that are common words left out."""
+    """The classes of each method and property of the manifest, by its name, without those that only inherit it.
+
+    Members that are common words are left out: a notebook may mean something else by them.
+    """
     owners: dict[str, list[str]] = {}
     for owner, about in surface.items():
         for name, member in about.get("members", {}).items():
-            if member["kind"] in ("method", "property") and (name in _PLAIN or "_" in name.strip("_")):
+            known = member["kind"] in ("method", "property") and (name in _PLAIN or "_" in name.strip("_"))
+            if known and not set(about["bases"]) & set(owners.get(name, ())):
                 owners.setdefault(name, []).append(owner)
     return owners
 

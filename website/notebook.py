@@ -64,10 +64,13 @@ def _show_code_cell(cell: NotebookNode) -> None:
 
 
 def _links(path: Path, repository: Repository) -> str:
-    """Markdown with the links to the notebook that a student fills in; empty if it is not there or not published."""
+    """Markdown with links to the notebook that a student fills in, if it is published, and to its checks' messages."""
     name = path.parent.name
     task = f"labs/{name}/{name}.ipynb"
-    if not repository.published or not (repository.root / task).is_file():
-        return ""
-    on_github = f"[The task on GitHub]({repository.address(task)}){{.button .quiet}}"
-    return f"[Open in Colab]({repository.in_colab(task)}){{.button}} {on_github}\n"
+    links = []
+    if repository.published and (repository.root / task).is_file():
+        links.append(f"[Open in Colab]({repository.in_colab(task)}){{.button}}")
+        links.append(f"[The task on GitHub]({repository.address(task)}){{.button .quiet}}")
+    for messages in repository.files((f"labs/messages/{name[:2]}*.md",)):
+        links.append(f"[Messages of the checks](../../{messages.as_posix()}){{.button .quiet}}")
+    return " ".join(links) + "\n" if links else ""

@@ -2,9 +2,12 @@
 
 const siteQuery = (new URLSearchParams(location.search).get("q") || "").toLowerCase().trim();
 
-/** Steps and the glossary's entries first; lists of messages and changes last. */
-Scorer.score = ([page, , anchor, , score]) =>
-  score + (/^solutions|^docs\/glossary#/.test(page + anchor) ? 10 : /messages|CHANGELOG/.test(page) ? -10 : 0);
+/** The steps, in their order, and the glossary's entries first; lists of messages and changes last. */
+Scorer.score = ([page, , anchor, , score]) => {
+  const step = page.match(/^solutions\/(\d\d)/);
+  if (step || (page === "docs/glossary" && anchor)) return score + 10 - (step ? step[1] / 100 : 0);
+  return /messages|CHANGELOG/.test(page) ? score - 10 : score;
+};
 
 /** Sphinx reads a result's page for its snippet. A browser refuses that to a page opened as a file, but no script. */
 window.fetch = address => new Promise(done => {
@@ -18,7 +21,8 @@ window.fetch = address => new Promise(done => {
 const summaryOfWords = Search.makeSearchSummary;
 Search.makeSearchSummary = (html, words, anchor) => {
   const prose = html.replace(/<div class="highlight"[^]*?<\/div>/g, "");
-  return summaryOfWords(prose.toLowerCase().includes(siteQuery) ? prose : html, new Set([...words, siteQuery]), anchor);
+  const said = Search.htmlToText(prose, anchor).toLowerCase().includes(siteQuery);
+  return summaryOfWords(said ? prose : html, new Set([...words, siteQuery]), anchor);
 };
 
 /** A pasted message has values of its own, so where no page has all its words, those with most of them are found. */
