@@ -20,7 +20,7 @@ window.fetch = address => new Promise(done => {
 /** A snippet shows the words as they were typed, if the page has them so, and of its prose rather than of its code. */
 const summaryOfWords = Search.makeSearchSummary;
 Search.makeSearchSummary = (html, words, anchor) => {
-  const prose = html.replace(/<div class="highlight"[^]*?<\/div>/g, "");
+  const prose = html.replace(/<div class="highlight"[^]*?<\/div>|<summary[^]*?<\/summary>/g, "");
   const said = Search.htmlToText(prose, anchor).toLowerCase().includes(siteQuery);
   return summaryOfWords(said ? prose : html, new Set([...words, siteQuery]), anchor);
 };

@@ -54,8 +54,9 @@ def _block(writer: HTML5Translator, node: nodes.math_block) -> None:
 
 
 def _keep_text(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
-    """Write a page's content as a script, for the snippets of search.js."""
+    """Write a page's content as a script, for the snippets of search.js; name folds by what they show as their label."""
     if doctree is not None:
+        context["body"] = context["body"].replace(' aria-label="Toggle hidden content"', "")
         script = Path(app.outdir) / "_texts" / f"{page}.js"
         script.parent.mkdir(parents=True, exist_ok=True)
         script.write_text(f"pageText = {json.dumps('<div role=main>' + context['body'] + '</div>')};\n")

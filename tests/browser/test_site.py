@@ -155,6 +155,7 @@ def test_a_solution_is_folded_under_its_task_and_opened_by_key_click_and_on_pape
     expect(code).to_be_visible()
     page.emulate_media(media="screen")
     expect(code).to_be_hidden()
+    expect(solutions.first.locator("summary")).to_have_accessible_name("Try first, then look")
     solutions.first.locator("summary").focus()
     page.keyboard.press("Enter")
     expect(code).to_be_visible()
