@@ -54,7 +54,7 @@ def _block(writer: HTML5Translator, node: nodes.math_block) -> None:
 
 
 def _keep_text(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
-    """Write a page's content as a script, for the snippets of search.js; name folds by what they show as their label."""
+    """Write a page's content as a script, for the snippets of search.js; the name of a fold is what it shows."""
     if doctree is not None:
         context["body"] = context["body"].replace(' aria-label="Toggle hidden content"', "")
         script = Path(app.outdir) / "_texts" / f"{page}.js"
