@@ -39,11 +39,13 @@ def main() -> None:
             f"error: the site needs {', '.join(missing)}, not installed here; `make site` installs what it needs, and "
             "so does  pip install -c constraints.txt -e '.[site]'"
         )
-    started = time.perf_counter()
-    if status := build(Repository.at(HERE.parent), out):
+    started, repository = time.perf_counter(), Repository.at(HERE.parent)
+    if status := build(repository, out):
         sys.exit(status)
     if found := problems(out):
         sys.exit("\n".join(["error: the site has links that lead nowhere, or needs the network:", *found]))
+    if not repository.published:
+        print("No links to GitHub's tasks and to Colab: Repository in pyproject.toml still says OWNER.")
     print(f"Site: {(out / 'index.html').resolve()} ({time.perf_counter() - started:.0f} s)")
 
 

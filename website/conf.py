@@ -6,14 +6,16 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from website.glossary import PAGE, entries  # noqa: E402
 from website.repository import Repository  # noqa: E402
 
 repository = Repository.at(ROOT)
+glossary = tuple(entries((ROOT / f"{PAGE}.md").read_text()))
 
 project = "TensorRT optimisation lab"
 copyright = "the authors, Apache-2.0"
 language = "en"
-extensions = ["myst_nb", "website.sphinx_extension"]
+extensions = ["myst_nb", "website.sphinx_extension", "website.glossary"]
 root_doc = "index"
 
 nb_execution_mode = "off"  # the notebooks are shown as they were committed
@@ -44,4 +46,5 @@ html_theme_options = {
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
-html_show_search_summary = False  # its script would fetch pages, which a browser refuses to one opened as a file
+html_search_scorer = str(ROOT / "website" / "search.js")
+html_use_index = False

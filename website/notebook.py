@@ -13,10 +13,11 @@ _LINK = re.compile(r"""(href=["'][^"':#]+)\.ipynb(?=["'#])""")
 _HEADING = re.compile(r"\A# (?P<title>.+)\n")
 _LEAD = re.compile(r"^\*\*You will\*\*\s+(?P<text>.+?\.)(?=\s|\Z)", re.M | re.S)
 FOLDED = "hide-input"  # MyST-NB's tag
+_SOLUTION = {"code_prompt_show": "Try first, then look", "code_prompt_hide": "Fold the solution"}
 
 
 def for_readers(path: Path, repository: Repository) -> NotebookNode:
-    """Return the notebook in the file `path` as the site shows it: without the markers of what students write.
+    """Return the notebook in the file `path` as the site shows it, with every solution folded and without its markers.
 
     Cells whose code JupyterLab folds are folded here too, links to notebooks in outputs lead to their pages, and below
     the title are links to the student's notebook.
@@ -52,18 +53,24 @@ def lead(notebook: NotebookNode) -> str:
 
 
 def _show_code_cell(cell: NotebookNode) -> None:
-    cell.source = _MARKER.sub("", cell.source).rstrip()
+    source, markers = _MARKER.subn("", cell.source)
+    cell.source = source.rstrip()
     for page in (output.data for output in cell.outputs if "text/html" in output.get("data", {})):
         page["text/html"] = _LINK.sub(r"\1.html", page["text/html"])
-    if cell.metadata.get("jupyter", {}).get("source_hidden"):
+    if markers:
+        cell.metadata |= {"mystnb": _SOLUTION, "tags": [*cell.metadata.get("tags", []), FOLDED, "solution"]}
+    elif cell.metadata.get("jupyter", {}).get("source_hidden"):
         cell.metadata.tags = [*cell.metadata.get("tags", []), FOLDED]
 
 
 def _links(path: Path, repository: Repository) -> str:
-    """Markdown with the links to the notebook that a student fills in; empty where there is none."""
+    """Markdown with links to the notebook that a student fills in, if it is published, and to its checks' messages."""
     name = path.parent.name
     task = f"labs/{name}/{name}.ipynb"
-    if not (repository.root / task).is_file():
-        return ""
-    on_github = f"[The task on GitHub]({repository.address(task)}){{.button .quiet}}"
-    return f"[Open in Colab]({repository.in_colab(task)}){{.button}} {on_github}\n"
+    links = []
+    if repository.published and (repository.root / task).is_file():
+        links.append(f"[Open in Colab]({repository.in_colab(task)}){{.button}}")
+        links.append(f"[The task on GitHub]({repository.address(task)}){{.button .quiet}}")
+    for messages in repository.files((f"labs/messages/{name[:2]}*.md",)):
+        links.append(f"[Messages of the checks](../../{messages.as_posix()}){{.button .quiet}}")
+    return " ".join(links) + "\n" if links else ""

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from solutions.grading.addresses import BRANCH, in_colab, repository_address
 
-PAGES = ("*.md", "docs/**/*.md", "labs/README.md", "datasets/README.md", "solutions/[0-9][0-9]_*/*.ipynb")
+PAGES = ("*.md", "docs/**/*.md", "labs/README.md", "labs/messages/*.md", "datasets/README.md")
+PAGES += ("solutions/[0-9][0-9]_*/*.ipynb",)
 PICTURES = tuple(
     f"{folder}/**/*.{suffix}" for folder in ("docs", "solutions/[0-9][0-9]_*") for suffix in ("png", "svg", "jpg")
 )
@@ -26,6 +27,11 @@ class Repository:
             ValueError: pyproject.toml names no address.
         """
         return cls(root.resolve(), repository_address(root))
+
+    @property
+    def published(self) -> bool:
+        """Whether the address is one, not the placeholder of a project that nobody has published yet."""
+        return "/OWNER/" not in self.url
 
     def files(self, patterns: tuple[str, ...]) -> list[Path]:
         """Return the files that match a pattern, relative to the root, sorted; Jupyter's checkpoints left out."""

@@ -1,6 +1,8 @@
-"""Two things that Sphinx does not do by itself: mathematics as drawings, which need no script and no font of the
-reader's, and links to files of the repository that are no pages."""
+"""Three things that Sphinx does not do by itself: mathematics as drawings, which need no script and no font of the
+reader's, links to files of the repository that are no pages, and texts that the search reads without a server."""
 
+import json
+from pathlib import Path
 from xml.etree import ElementTree
 
 from docutils import nodes
@@ -51,9 +53,19 @@ def _block(writer: HTML5Translator, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+def _keep_text(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
+    """Write a page's content as a script, for the snippets of search.js; the name of a fold is what it shows."""
+    if doctree is not None:
+        context["body"] = context["body"].replace(' aria-label="Toggle hidden content"', "")
+        script = Path(app.outdir) / "_texts" / f"{page}.js"
+        script.parent.mkdir(parents=True, exist_ok=True)
+        script.write_text(f"pageText = {json.dumps('<div role=main>' + context['body'] + '</div>')};\n")
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Sphinx's hook."""
     app.add_config_value("repository", None, "html", types=[Repository])
     app.add_html_math_renderer("drawn", (_inline, None), (_block, None))
     app.add_post_transform(LinksToTheRepository)
+    app.connect("html-page-context", _keep_text)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -94,7 +94,7 @@
   const about = element => `<${element.localName} class="${element.getAttribute("class") || ""}">`;
   const scrolls = element => /auto|scroll/.test(getComputedStyle(element).overflowX);
 
-  /** What is cut at the right with no way to see it, and pictures (not formulas) that one would have to scroll. */
+  /** What is cut at the right with no way to see it, and drawings (not formulas) that one would have to scroll. */
   function cut(root) {
     const found = [];
     for (const element of root.querySelectorAll("*")) {
@@ -105,7 +105,7 @@
       if (hides && element.scrollWidth > element.clientWidth + 1) found.push(`${about(element)} hides a part of its width`);
       const frame = [...ancestors(element.parentElement)].find(scrolls);
       const right = frame ? frame.getBoundingClientRect().right : innerWidth;
-      const whole = !frame || (["img", "svg"].includes(element.localName) && !element.closest("div.math"));
+      const whole = !frame || (element.localName === "svg" && !element.closest("div.math"));
       if (whole && box.right > right + 1) {
         found.push(`${about(element)} ends at ${Math.round(box.right)} of ${Math.round(right)} pixels`);
       }

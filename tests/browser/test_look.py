@@ -1,9 +1,12 @@
 """What looks at the pages sees a fault where there is one, and none where there is none."""
 
+from pathlib import Path
+
 import pytest
+from PIL import Image
 from playwright.sync_api import Page
 
-from tests.browser.look import Fault, look
+from tests.browser.look import Fault, look, small
 
 GREY = "background: #888; color: #999"
 
@@ -75,3 +78,18 @@ def test_each_fault_is_seen_where_it_is_and_only_there(
 
     page.set_content(page_without)
     assert look(page.locator("body" if fault != "overlapping" else "svg"), fault) == []
+
+
+def test_letters_of_a_picture_are_too_small_where_it_has_shrunk(page: Page, tmp_path: Path) -> None:
+    drawing = '<svg xmlns="http://www.w3.org/2000/svg" width="720" height="90" font-size="12"><text>a</text></svg>'
+    (tmp_path / "drawing.svg").write_text(drawing)
+    Image.new("RGB", (1000, 100)).save(tmp_path / "chart.png", dpi=(100, 100))
+    Image.new("RGB", (1000, 100)).save(tmp_path / "photo.png")
+    for width, said in (
+        (390, ["drawing.svg has letters of 6.5 pixels", "chart.png has letters of 4.9 pixels"]),
+        (720, []),
+    ):
+        pictures = [f'<img src="{name}" width="{width}">' for name in ("drawing.svg", "chart.png", "photo.png")]
+        (tmp_path / "page.html").write_text("".join(pictures))
+        page.goto((tmp_path / "page.html").as_uri())
+        assert small(page.locator("body")) == said

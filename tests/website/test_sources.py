@@ -1,5 +1,7 @@
 """What readers get of a notebook, and which pages are laid out for the site."""
 
+import dataclasses
+import json
 from pathlib import Path
 
 import nbformat
@@ -25,7 +27,7 @@ def repository(tmp_path: Path) -> Repository:
     )
     first = new_markdown_cell("# Step 1 · Export\n\n**You will** export a\nmodel. **Time** 5 minutes.")
     files = {
-        STEP: nbformat.writes(new_notebook(cells=[first, task, folded])),
+        STEP: nbformat.writes(new_notebook(cells=[first, task, folded, new_code_cell("add(1, 2)")])),
         OPTIONAL: nbformat.writes(new_notebook(cells=[new_markdown_cell("# Step 10 · Streams\n")])),
         "labs/01_export/01_export.ipynb": nbformat.writes(new_notebook()),
         "labs/README.md": "# Labs",
@@ -34,6 +36,8 @@ def repository(tmp_path: Path) -> Repository:
         "docs/instructor.md": "# Instructor",
         "docs/results/h200/report.md": "# Report",
         "docs/images/a.svg": "<svg/>",
+        "labs/messages/01_export.md": "# Messages",
+        "trtcpu/api/manifest.json": json.dumps({"surface": {}}),
         "pyproject.toml": '[project.urls]\nRepository = "https://github.com/someone/lab"\n',
     }
     for name, text in files.items():
@@ -42,10 +46,13 @@ def repository(tmp_path: Path) -> Repository:
     return Repository.at(tmp_path)
 
 
-def test_a_task_is_shown_without_markers_and_drawing_code_is_folded(repository: Repository) -> None:
-    _, task, drawing = for_readers(repository.root / STEP, repository).cells
+def test_a_solution_and_drawing_code_are_folded_and_outputs_stay(repository: Repository) -> None:
+    _, task, drawing, plain = for_readers(repository.root / STEP, repository).cells
     assert task.source == "def add(a, b):\n    return a + b"
-    assert drawing.metadata.tags == ["hide-input"] and "tags" not in task.metadata
+    assert task.metadata.tags == ["hide-input", "solution"] and len(task.outputs) == 1
+    assert task.metadata.mystnb["code_prompt_show"] == "Try first, then look"
+    assert drawing.metadata.tags == ["hide-input"] and "mystnb" not in drawing.metadata
+    assert plain.metadata == {}
 
 
 def test_links_to_notebooks_in_outputs_lead_to_their_pages(repository: Repository) -> None:
@@ -58,6 +65,13 @@ def test_a_page_opens_the_student_s_notebook_in_colab(repository: Repository) ->
     first = for_readers(repository.root / STEP, repository).cells[0].source
     assert first.startswith("# Step 1 · Export\n")
     assert "https://colab.research.google.com/github/someone/lab/blob/main/labs/01_export/01_export.ipynb" in first
+
+
+def test_a_page_has_no_links_to_a_repository_that_is_not_published_yet(repository: Repository) -> None:
+    placeholder = dataclasses.replace(repository, url="https://github.com/OWNER/lab")
+    assert repository.published and not placeholder.published
+    first = for_readers(repository.root / STEP, placeholder).cells[0].source
+    assert "OWNER" not in first and "[Messages of the checks](../../labs/messages/01_export.md)" in first
 
 
 def test_title_and_lead_come_from_the_first_cell(repository: Repository) -> None:
@@ -74,12 +88,14 @@ def test_every_document_is_laid_out_and_a_new_one_is_in_the_contents(repository:
     lay_out(repository, target)
     start = (target / "index.md").read_text()
     laid_out = {path.relative_to(target).as_posix() for path in target.rglob("*") if path.is_file()}
-    assert laid_out >= {STEP, "labs/README.md", "docs/later.md", "docs/instructor.md", "docs/images/a.svg"}
+    assert laid_out >= {STEP, "labs/README.md", "docs/later.md", "docs/instructor.md", "docs/images/a.svg", "names.md"}
     assert "\n/docs/later\n" in start and "[Step 1 · Export](solutions/01_export/01_export.ipynb)" in start
     further = start.index("## Further on")
     assert start.index(f"({STEP})") < further < start.index(f"({OPTIONAL})")
     assert start.count("/docs/instructor") == 1, "a page with a place of its own is not listed again"
-    assert (target / "docs/results/h200/report.md").read_text().startswith("---\norphan: true\n---\n")
+    assert "\n  30 minutes · 5 points\n" in start, "as helpers.course.steps has them"
+    for reached_by_links in ("docs/results/h200/report.md", "labs/messages/01_export.md"):
+        assert (target / reached_by_links).read_text().startswith("---\norphan: true\n---\n")
 
 
 def test_a_link_to_a_file_that_is_no_page_has_an_address_in_the_repository(repository: Repository) -> None:
