@@ -8,6 +8,7 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
+from solutions.grading.addresses import NOT_PUBLISHED
 from website.links import problems
 from website.repository import Repository
 from website.sources import lay_out
@@ -35,17 +36,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/site"), help="folder of the site, made anew")
     out = parser.parse_args().out
     if missing := [name for name in NEEDED if find_spec(name) is None]:
-        sys.exit(
-            f"error: the site needs {', '.join(missing)}, not installed here; `make site` installs what it needs, and "
-            "so does  pip install -c constraints.txt -e '.[site]'"
-        )
+        sys.exit(f"error: the site needs {', '.join(missing)}, not installed here; run  make site")
     started, repository = time.perf_counter(), Repository.at(HERE.parent)
     if status := build(repository, out):
         sys.exit(status)
     if found := problems(out):
         sys.exit("\n".join(["error: the site has links that lead nowhere, or needs the network:", *found]))
     if not repository.published:
-        print("No links to GitHub's tasks and to Colab: Repository in pyproject.toml still says OWNER.")
+        print(NOT_PUBLISHED)
     print(f"Site: {(out / 'index.html').resolve()} ({time.perf_counter() - started:.0f} s)")
 
 

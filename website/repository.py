@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from solutions.grading.addresses import BRANCH, in_colab, repository_address
+from solutions.grading.addresses import BRANCH, in_colab, is_published, repository_address
 
 PAGES = ("*.md", "docs/**/*.md", "labs/README.md", "labs/messages/*.md", "datasets/README.md")
 PAGES += ("solutions/[0-9][0-9]_*/*.ipynb",)
@@ -31,7 +31,7 @@ class Repository:
     @property
     def published(self) -> bool:
         """Whether the address is one, not the placeholder of a project that nobody has published yet."""
-        return "/OWNER/" not in self.url
+        return is_published(self.url)
 
     def files(self, patterns: tuple[str, ...]) -> list[Path]:
         """Return the files that match a pattern, relative to the root, sorted; Jupyter's checkpoints left out."""
