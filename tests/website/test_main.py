@@ -26,4 +26,4 @@ def test_a_site_without_an_address_says_which_links_it_lacks(
     monkeypatch.setattr(site, "build", lambda repository, out: 0)
     monkeypatch.setattr("sys.argv", ["website", "--out", str(tmp_path)])
     site.main()
-    assert ("still says OWNER" in capsys.readouterr().out) == said
+    assert (site.NOT_PUBLISHED in capsys.readouterr().out) == said
