@@ -23,7 +23,7 @@ from helpers.toys.networks import tiny_onnx
 PICK, RUN = "pick_profile", "run_batches"
 
 PROMISES = ("`[(1, 1, 4), (2, 16, 64)]`",)
-"""What the notebook's text says in figures."""
+"""Figures in the notebook's text."""
 
 Triple = tuple[int, int, int]
 

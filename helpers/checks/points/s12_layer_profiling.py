@@ -27,7 +27,7 @@ TASKS = (TIMES, BOUNDS, FILES)
 
 _RUNS, _WARM_UP = 50, 5
 PROMISES = (f"profile_layers(context, run, runs={_RUNS}, warmup={_WARM_UP})",)
-"""What the notebook's text says in figures."""
+"""Figures in the notebook's text."""
 
 Times = list[list[Any]]  # what one run reports: [layer, ms] in order
 

@@ -52,7 +52,7 @@ PROMISES = (
     "It must also work with `warmup=0` and with `iterations=1`",
     "a dictionary with `median_ms` and `p95_ms`",
 )
-"""What the notebook's text says in figures."""
+"""Figures in the notebook's text."""
 
 CLOCKS = Task("compilers_clocks", check="check_clocks", takes=(HOST, EVENTS))
 COSTS = Task("compilers_costs", check="check_costs", takes=(COMPILE, PLAN, BREAK_EVEN))

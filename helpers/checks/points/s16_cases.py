@@ -37,7 +37,7 @@ PROMISES = (
     "`case.scores`",
     "`case.labels`",
 )
-"""What the notebook's text says in figures, and what it has the student write."""
+"""Figures and names in the notebook's text."""
 
 SEALED_FILE = CASES_FOLDER / "sealed.json"
 _STEP = math.log1p(TOLERANCE / 2)

@@ -10,6 +10,6 @@ from helpers.checks.points.s09_mixed_precision.results import RESULTS
 from helpers.checks.points.s09_mixed_precision.study import CHOOSE, STUDY
 
 PROMISES = (f"profile is {MIXED.batches} for `input`",)
-"""What the notebook's text says in figures."""
+"""Figures in the notebook's text."""
 
 TASKS = (LAYERS, ENGINE, STUDY, CHOOSE, RESULTS)

@@ -16,6 +16,6 @@ PROMISES = (
     f"in the given order, all padded to {LENGTHS[-1]}",
     f"at least to {LENGTHS[0]}",
 )
-"""What the notebook's text says in figures."""
+"""Figures in the notebook's text."""
 
 TASKS = (EXPORT, CALIBRATE, ENGINE, POOLING, BATCHING)

@@ -7,6 +7,6 @@ engine.py (engines, and the run on the lab's model).
 from helpers.checks.points.s14_explicit_quantisation import engine, pairs
 
 PROMISES = (f"profile is {engine.BUILD.batches} for `input`",)
-"""What the notebook's text says in figures."""
+"""Figures in the notebook's text."""
 
 TASKS = (pairs.NUMBERS, pairs.INSERTION, pairs.SKIPS, engine.BUILDING, engine.RESULTS)
