@@ -18,7 +18,7 @@ _FILE = ".progress.json"
 def progress() -> Card:
     """Return the overview of all notebooks, from the checks that passed here, the artifacts and the notebooks."""
     engine = f"Real TensorRT: {DEVICE}" if ENGINE == "tensorrt" else f"No GPU in use: {DEVICE}"
-    why = f". TensorRT is installed but not used: {WHY_CPU}" if WHY_CPU else ""
+    why = f". TensorRT is installed and not used: {WHY_CPU}" if WHY_CPU else ""
     return Card(engine + why, [_line(step) for step in NOTEBOOKS])
 
 

@@ -89,7 +89,7 @@ def _check_rate(case: Case, model: dict[str, Any], batch: int, seconds: float) -
     starts, ends = found.log["start_s"], found.log["end_s"]
     rates = {warm: batch * (found.calls - warm) / (ends[-1] - ends[warm - 1]) for warm in range(1, found.calls)}
     if not rates:
-        raise Missed(f"{call} to call run() once before the clock starts, then more often", "1 call", "warm up with one call, then time further calls")
+        raise Missed(f"{call} to warm up with one run(), then time more", "1 call", "call run() more than once")
     said = number(found.returned, call, found.returned, "return images per second")
     warm = [runs for runs, right in rates.items() if math.isclose(said, right, rel_tol=_CLOSE)] or [1]
     advice = "divide the images of the timed runs by the seconds that these runs took"

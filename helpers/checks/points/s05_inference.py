@@ -311,7 +311,7 @@ def closed(case: Case) -> str:
     return _on_purpose(after, "when infer is called after close()", "check whether it is closed")
 
 
-@TASK.point("inference.memory", 0.75, "close() and the end of a with block free buffers, context and engine", reported=_ALIVE)
+@TASK.point("inference.memory", 0.75, "close() and a with block free buffers, context and engine", reported=_ALIVE)
 def memory(case: Case) -> str:
     small = usual(case, "memory")
     one = small.batch(case, "memory", 7)

@@ -69,7 +69,7 @@ def evaluate_known(
     as_tensor: bool = False,
     as_list: bool = False,
 ) -> Rates:
-    """Evaluate a model that returns row i of `scores` for image i; `as_list` passes a list of batches, no DataLoader."""
+    """Evaluate a model that returns row i of `scores` for image i; `as_list` passes a list, no DataLoader."""
     images = torch.zeros(len(labels), 3, _EDGE, _EDGE)
     images[:, 0, 0, 0] = torch.arange(len(labels))
     loader = DataLoader(TensorDataset(images, torch.from_numpy(labels)), batch_size=_BATCH)

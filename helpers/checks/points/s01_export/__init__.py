@@ -163,7 +163,7 @@ def _refused_or_right(case: Case, what: str, result: bytes) -> None:
     answer = case.call(simplify_model, onnx=_source(case), instead=result, same=rounded).require(SIMPLIFY)
     raised, advice = answer["raised"], "compare the outputs on random images, and raise before you write dst"
     if raised and rounded:
-        raise Missed(f"dst to be written for {what}", raised, "accept relative differences up to 1e-4, as from rounding")
+        raise Missed(f"dst to be written for {what}", raised, "accept relative errors up to 1e-4, as from rounding")
     if raised and answer["files"].get(SIMPLIFIED, EARLIER) != EARLIER:
         raise Missed("no new file at dst if validation fails", f"a file, and {raised}", advice)
     if not raised:

@@ -51,9 +51,9 @@ def _check(content: bytes) -> None:
 
 def ends_named(facts: OnnxFacts) -> str:
     """Return evidence that the only input is `input` and the only output `output`, both float32."""
-    found = {side: ", ".join(f"{name} {end['dtype']}" for name, end in facts[side].items()) for side in ("inputs", "outputs")}
+    ends = {side: [f"{name} {end['dtype']}" for name, end in facts[side].items()] for side in ("inputs", "outputs")}
     advice = "pass input_names and output_names to the exporter, and do not list weights as inputs"
-    agree(found, {"inputs": "input FLOAT", "outputs": "output FLOAT"}, "the ONNX file", advice)
+    agree(ends, {"inputs": ["input FLOAT"], "outputs": ["output FLOAT"]}, "the ONNX file", advice)
     return "input and output, both float32"
 
 

@@ -70,8 +70,8 @@ def file_bytes(path: Path) -> bytes | None:
 class Run(TypedDict):
     """What a calibrator gave in one build.
 
-    `size` is get_batch_size(); `batches` are the batches as TensorRT would read them, float32 [batch, 3, 224, 224], zeros if
-    it cannot or the copy is still running; `ended` says whether get_batch returned None.
+    `size` is get_batch_size(); `batches` are what TensorRT would read, float32 [batch, 3, 224, 224], zeros if it cannot
+    or the copy is still running; `ended` says whether get_batch returned None.
     """
 
     size: int

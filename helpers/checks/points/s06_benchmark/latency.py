@@ -84,7 +84,10 @@ def mean_median(case: Case) -> str:
 @LATENCY.point("latency.percentiles", 1.25, "p95 and p99 are right")
 def percentiles(case: Case) -> str:
     found = _many(case)
-    hints = {percent: f"sort the latencies as numbers, and take the one that {percent} % do not exceed" for percent in (95, 99)}
+    hints = {
+        percent: f"sort the latencies as numbers, and take the one that {percent} % do not exceed"
+        for percent in (95, 99)
+    }
     return "; ".join(rank_is(found, f"p{percent}", percent, hint) for percent, hint in hints.items())
 
 
@@ -120,7 +123,7 @@ def given_input(case: Case) -> str:
     found = _timed(case, _EVEN, *_asked(case))
     if found.strangers:
         text = f"another array in {found.strangers} of {found.calls} calls"
-        raise Missed("each call to get input_data itself, warm-up included", text, "pass input_data itself to every call")
+        raise Missed("each call to get input_data itself, warm-up included", text, "pass input_data to every call")
     return f"{found.calls} calls with input_data"
 
 

@@ -70,13 +70,13 @@ def duration(case: Case) -> str:
 )
 def batch_size(case: Case) -> str:
     batch = int(case.random("throughput.large").integers(65, 97))
-    found, advice = _timed(case, 1.0, batch, durations_ms=[90.0]), "make one input of batch_size before the clock starts"
+    found, advice = _timed(case, 1.0, batch, durations_ms=[90.0]), "make one input of batch_size before the clock"
     inputs = {"shapes": sorted(set(map(tuple, found.log["shapes"]))), "types": found.log["dtypes"]}
     right = {"shapes": [[batch, *SHAPE]], "types": ["float32"]}
     agree(inputs, right, f"the model's inputs for batch_size={batch}", advice)
     if found.strangers > found.calls // 2:  # another array in the warm-up is fine
         text = f"another array in {found.strangers} of {found.calls} calls"
-        raise Missed("the same input in each timed call", text, f"{advice}: the loop would time the random numbers, too")
+        raise Missed("the same input in each timed call", text, f"{advice}: the loop would time the random numbers too")
     return f"{found.calls} calls with float32 {[batch, *SHAPE]}"
 
 

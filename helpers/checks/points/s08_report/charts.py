@@ -86,7 +86,9 @@ def _bars(axes: Axes) -> list[BarContainer]:
 
 def _series(axes: Axes) -> Iterator[list[Any]]:
     lines = [line for line in axes.get_lines() if line.get_transform() == axes.transData]  # leaves axhline out
-    seen = [line for line in lines if len(line.get_xdata()) > (line.get_marker() == "None")]  # a single point shows only by its marker
+    seen = [
+        line for line in lines if len(line.get_xdata()) > (line.get_marker() == "None")
+    ]  # a single point shows only by its marker
     found: list[tuple[Any, Any]] = [(line, line.get_xydata()) for line in seen]
     found += [(cloud, cloud.get_offsets()) for cloud in axes.collections if isinstance(cloud, PathCollection)]
     found += [(bars, [bar.get_corners()[2:].mean(axis=0) for bar in bars]) for bars in _bars(axes)]
@@ -133,9 +135,7 @@ def _labels(figure: Drawn, run: Run, chart: str) -> str:
     ]
     lacking += ["a legend"] * (not figure["legend"])
     if lacking:
-        advice = (
-            "write quantity and unit into the labels, the batch where one is fixed, and call axes.legend()"
-        )
+        advice = "write quantity and unit into the labels, the batch where one is fixed, and call axes.legend()"
         raise Missed(f"{', '.join(lacking)} of {chart!r}", f"labels {figure['labels']}", advice)
     return f"{chart}: {' and '.join(figure['labels'].values())}"
 
@@ -175,7 +175,7 @@ def right_of(run: Run) -> dict[str, Any]:
 def _limits(figure: Drawn, run: Run, chart: str) -> str:
     if figure["faults"]:
         expected = f"all of {chart!r} inside its axes, bars side by side and starting at 0"
-        raise Missed(expected, "; ".join(figure["faults"]), "leave the limits automatic, and move each name's bars apart")
+        raise Missed(expected, "; ".join(figure["faults"]), "leave the limits automatic, and put bars side by side")
     return f"{chart}: nothing cut off"
 
 

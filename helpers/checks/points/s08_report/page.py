@@ -46,7 +46,7 @@ def _table(page: str, run: Run, chart: str) -> str:
     tables = (
         numbers_by_name(rows, run.report["throughput"]) for heading, rows in tables_of(page).items() if word in heading
     )
-    advice = f"put an <h2> with {word!r} before its table, names and heads beside the numbers, {DECIMALS} decimal or more"
+    advice = f"put an <h2> with {word!r} before its table, names first in the rows, at least {DECIMALS} decimal"
     agree({word: next(tables, None)}, {word: right}, "the page's tables", advice, rtol=_RELATIVE, atol=_ROUNDING)
     return f"{word}: {len(right)} rows"
 
@@ -54,7 +54,7 @@ def _table(page: str, run: Run, chart: str) -> str:
 def _pictures(page: str, run: Run, piece: str) -> str:
     sources = re.findall(r"<img\b[^<>]*\bsrc=[\"']?([^\"'\s<>]+)", page)
     found, right = {source.removeprefix("./"): True for source in sources}, {f"{name}.png": True for name in LABELS}
-    agree(found, right, "the page's <img> sources", "return HTML whose <img> tags name the charts' files, without a folder")
+    agree(found, right, "the page's <img> sources", "name the charts' files in <img> tags, without a folder")
     return "four charts"
 
 

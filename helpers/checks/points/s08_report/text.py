@@ -47,7 +47,7 @@ def _analysis(case: Case, run: Run) -> str:
 def _length(case: Case, run: Run, piece: str) -> str:
     length = len(_analysis(case, run).split())
     if not WORDS[0] <= length <= WORDS[1]:
-        raise Missed(f"a text of {WORDS[0]} to {WORDS[1]} words", f"{length}", "write what a decision needs, and no more")
+        raise Missed(f"a text of {WORDS[0]} to {WORDS[1]} words", f"{length}", "write only what a decision needs")
     return f"{length} words"
 
 
@@ -71,8 +71,8 @@ def _quoted(case: Case, run: Run, piece: str) -> str:
 def quotes(text: str) -> list[tuple[str, str]]:
     """Return the figures with a unit (×, ms, images/s, %, points, MB) in the order of the text: number and unit.
 
-    The writer's own limits are left out: a number after "at most", "under", "a budget of" and the like, and a percentage
-    or number of points that is a multiple of 0.5, such as "the 10 % rule".
+    The writer's own limits are left out: a number after "at most", "under", "a budget of" and the like, and a
+    percentage or number of points that is a multiple of 0.5, such as "the 10 % rule".
     """
     return [(match[1], list(UNITS)[(match.lastindex or 2) - 2]) for match in _FIGURE.finditer(_FREE.sub("…", text))]
 

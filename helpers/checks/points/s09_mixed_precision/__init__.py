@@ -1,7 +1,7 @@
 """Step 9, mixed precision: layers kept in FP16, an engine from a cache, sensitivity by group, and the choice.
 
-Reading order: networks.py (what the checks build), layers.py, engine.py, study.py (functions with known answers),
-results.py (the run on the lab's model).
+Reading order: networks.py (networks of the checks), layers.py, engine.py, study.py (functions with known answers),
+results.py (the files for the lab's model).
 """
 
 from helpers.checks.points.s09_mixed_precision.engine import ENGINE, MIXED
