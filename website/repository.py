@@ -5,7 +5,14 @@ from pathlib import Path
 
 from solutions.grading.addresses import BRANCH, in_colab, repository_address
 
-PAGES = ("*.md", "docs/**/*.md", "labs/README.md", "datasets/README.md", "solutions/[0-9][0-9]_*/*.ipynb")
+PAGES = (
+    "*.md",
+    "docs/**/*.md",
+    "labs/README.md",
+    "labs/messages/*.md",
+    "datasets/README.md",
+    "solutions/[0-9][0-9]_*/*.ipynb",
+)
 PICTURES = tuple(
     f"{folder}/**/*.{suffix}" for folder in ("docs", "solutions/[0-9][0-9]_*") for suffix in ("png", "svg", "jpg")
 )

@@ -10,7 +10,7 @@ from website.notebook import for_readers, lead, title
 from website.repository import PAGES, PICTURES, Repository
 
 INDEX = Path(__file__).with_name("index.md")
-_REPORTS = "docs/results/*/*.md"  # reached from the page about results, not from the contents
+_ORPHANS = ("docs/results/*/*.md", "labs/messages/*.md")  # reached from other pages, not from the contents
 _CHAPTERS = "<!-- the chapters -->"
 _OPTIONAL = "<!-- the optional chapters -->"
 _OTHER_DOCS = "<!-- the other docs -->"
@@ -24,7 +24,7 @@ def lay_out(repository: Repository, folder: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".ipynb":
             nbformat.write(for_readers(repository.root / path, repository), target)
-        elif path.match(_REPORTS):
+        elif any(map(path.match, _ORPHANS)):
             target.write_text("---\norphan: true\n---\n\n" + (repository.root / path).read_text())
         else:
             shutil.copyfile(repository.root / path, target)

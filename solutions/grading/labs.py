@@ -84,7 +84,7 @@ PAGES = {
 }
 
 _MOMENT = (2026, 1, 1, 0, 0, 0)
-_FOLDERS = ("helpers", "trtcpu", "datasets")
+_FOLDERS = ("helpers", "labs/messages", "trtcpu", "datasets")
 _LEFT_OUT = {"__pycache__", ".ipynb_checkpoints", "artifacts", "cache", "train_weights.py"}
 # What is in the archive as it is here; labs/AGENTS.md holds for labs/ in the repository, and for all of the archive.
 _ALIKE = {

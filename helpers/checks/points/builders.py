@@ -67,7 +67,7 @@ def written(built: Built, alone: bool = False) -> str:
     if file != plan:
         other = "no new file" if file in (None, OLDER) else f"a file of {len(file):,} other bytes"
         found = f"{other}, {len(plan or b''):,} bytes returned"
-        advice = "write the bytes that you return to engine_path, in binary mode, replacing an earlier file"
+        advice = "write the returned bytes to engine_path in binary mode, replacing an earlier file"
         raise Missed("the returned engine in the file at engine_path", found, advice)
     return "file and return value equal"
 
@@ -87,7 +87,7 @@ def profile_is(plan: bytes, batches: tuple[int, int, int]) -> str:
     expected = [[batch, 3, EDGE, EDGE] for batch in batches]
     found = [list(profile.values()) for profile in facts["profiles"]]
     if found != [[expected]]:
-        advice = "pass min, opt and max in this order, and add the profile to the builder configuration"
+        advice = "pass min, opt and max in this order, and add the profile to the configuration"
         said = " and ".join(str(shapes) for profile in found for shapes in profile) or "none"
         raise Missed(f"one profile {expected}", said, advice)
     return f"min, opt, max: {expected}"
@@ -105,7 +105,7 @@ def workspace_limited(built: Built) -> str:
     found = asked_for(built)["workspace_bytes"]
     if not _LEAST_WORKSPACE <= found <= WORKSPACE_BYTES:
         expected = f"a workspace limit of {WORKSPACE_GB} GB ({WORKSPACE_BYTES:,} bytes)"
-        advice = "set the limit of the WORKSPACE memory pool on the builder configuration, in bytes"
+        advice = "set the limit of the configuration's WORKSPACE memory pool, in bytes"
         raise Missed(expected, f"{found:,} bytes", advice)
     return f"{found:,} bytes"
 

@@ -131,7 +131,7 @@ def outputs_near(outputs: np.ndarray, expected: np.ndarray, tolerance: float, wh
     error = relative_error(outputs, expected) if outputs.shape == expected.shape else math.inf
     if not error <= tolerance:
         found = f"outputs of shape {outputs.shape}, a relative error of {error:.2g}"
-        raise Missed(f"{what} of shape {expected.shape}, to a relative error of {tolerance:.2g}", found, advice)
+        raise Missed(f"{what} to a relative error of {tolerance:.2g}, shape {expected.shape}", found, advice)
     return f"relative error {error:.1g} at batch {len(expected)}"
 
 

@@ -111,7 +111,7 @@ def saturations(notebook: Notebook, *, name: str, calls: list[list[Any]], raisin
 
 @SATURATES.point("dynamic.saturation", 0.5, "saturation_batch follows the rule on made-up measurements")
 def saturation(case: Case) -> str:
-    advice = f"go up through the batches; stop at the first whose next larger one gains less than {GAIN_PERCENT} %"
+    advice = f"go up through the batches; stop where the next larger one gains less than {GAIN_PERCENT} %"
     return compare(case, SATURATION, _made_up(case), advice, through=saturations)
 
 

@@ -240,7 +240,7 @@ def _on_purpose(outcome: Outcome, what: str, advice: str) -> str:
     """Return the exception's text; raise Missed if there is none, or it comes from a slip."""
     told = outcome["raised"]
     if told.partition(":")[0] in ("", *SLIPS):
-        try_this = replacement(told) or f"{advice}, and raise; {_SLIPS}"
+        try_this = replacement(told) or f"{advice}, and raise" + f"; {_SLIPS}" * bool(told)
         raise Missed(f"your own exception {what}", told or "none", try_this)
     return told
 
@@ -270,7 +270,7 @@ def batches(case: Case) -> str:
     return _refused(case, small, beyond, (beyond, *small.image), (1, *small.image))
 
 
-@TASK.point("inference.loading", 0.25, "It loads an engine file, and raises if it is missing or not an engine")
+@TASK.point("inference.loading", 0.25, "It loads an engine file, and raises if that is missing or no engine")
 def loading(case: Case) -> str:
     small, new = usual(case), {"do": "new", "alone": True}
     loaded = case.call(play, plans=[small.plan], steps=[new, small.batch(case, "loading", 3)])

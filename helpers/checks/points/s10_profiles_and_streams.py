@@ -48,7 +48,7 @@ def ranges(case: Case) -> str:
     profiles = builders.facts_of(PROFILES.plan(case), "the engine")["profiles"]
     found = [tuple(shape[0] for shape in shapes) for profile in profiles for shapes in profile.values()]
     if found != triples(case):
-        advice = "make one profile per triple, set min, opt and max in this order, and add each to the configuration"
+        advice = "add one profile per triple, each with min, opt and max in this order"
         raise Missed(f"profiles of batches {triples(case)}", f"{found}", advice)
     return f"profiles of batches {found}"
 
@@ -213,7 +213,7 @@ def pinned(case: Case) -> str:
 def overlap(case: Case) -> str:
     lanes = dict.fromkeys(("streams", "contexts", "profiles", "lanes of stream, context and profile"), 2)
     right = {"runs": len(_RAGGED), **lanes, "later runs with nothing else under way": 0}
-    advice = "give each lane its Stream, context and profile, and wait for a lane only when you need its buffers"
+    advice = "give each lane its Stream, context and profile, and wait only when you need its buffers"
     return _counted(case, right, advice)
 
 
@@ -221,5 +221,5 @@ def overlap(case: Case) -> str:
 def awaited(case: Case) -> str:
     early = "batches read before their scores had arrived", "inputs refilled before their copy was done"
     right = {"copies out": len(_RAGGED), **dict.fromkeys((*early, "operations still running at the end"), 0)}
-    advice = "synchronize a lane's stream before you read its scores or write its next batch, and all lanes at the end"
+    advice = "synchronize a lane's stream before you read or refill its buffers, and all lanes at the end"
     return _counted(case, right, advice)

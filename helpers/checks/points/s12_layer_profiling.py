@@ -130,7 +130,7 @@ def names(case: Case) -> str:
         first, second = (["Reformatting CopyNode", float(ms)] for ms in random.uniform(0.01, 0.1, 2))
         run[:] = [*run[:2], first, *run[2:], second, *[["in some runs only", 0.3]] * (number in (0, 3))]
     silent = ({"runs": 2, "warmup": 1}, [[]]), Raises("ValueError")
-    advice = "sum a name's reports within a run (0 in a run without it), and raise if nothing is reported"
+    advice = "sum a name's reports within a run, 0 without any, and raise if nothing is reported"
     return compare(case, PROFILE, [_medians({"runs": 5, "warmup": 0}, reported), silent], advice, through=profiles_of)
 
 
@@ -139,7 +139,7 @@ def ranked(case: Case) -> str:
     random = case.random("profile.ranked")
     times = {f"layer {index}": float(ms) for index, ms in enumerate(random.permutation(np.linspace(0.1, 3.0, 9)))}
     rows = [[name, ms, 100 * ms / sum(times.values())] for name, ms in sorted(times.items(), key=lambda row: -row[1])]
-    advice = "sort by time, largest first; compute the share of the sum of all layers, in percent"
+    advice = "sort by time, largest first; give the share of all layers' sum in percent"
     return compare(case, SLOWEST, [((times, 3), rows[:3]), ((times, 50), rows)], advice)
 
 
@@ -161,7 +161,7 @@ def _convolution(case: Case, groups: int) -> tuple[list[Any], float]:
 @BOUNDS.point("layers.convolutions", 0.4, "Operations of convolutions, also grouped ones, and of fused nodes")
 def convolutions(case: Case) -> str:
     layers = [_convolution(case, groups) for groups in (1, 3)]
-    advice = "count two for each weight of a filter and each output, and one for each output of the ReLU"
+    advice = "count two per filter weight and output, and one per output of the ReLU"
     return compare(case, FLOPS, [((layer,), count) for layer, count in layers], advice, through=counts_of)
 
 

@@ -193,7 +193,7 @@ def events_stream(case: Case) -> str:
 def events_fed(case: Case) -> str:
     found = _by_events(case, _long(case))
     waits = {calls for calls in found.log["waits"] if calls > found.calls - _CALLS}
-    advice = "make all calls and keep their events, then synchronize the stream once before you read times"
+    advice = "make all calls and keep their events, then synchronize once before you read times"
     found_so, right = {"synchronised after calls": sorted(waits)}, {"synchronised after calls": [found.calls]}
     agree(found_so, right, f"{_CALLS} timed calls", advice)
     return f"{_CALLS} calls, then one synchronisation"

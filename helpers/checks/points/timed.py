@@ -171,7 +171,7 @@ def warm_up_left_out(found: Timed, name: str) -> str:
 def until_done(found: Timed) -> str:
     """Return evidence that each call of an EARLY model was timed until its work was done."""
     advice = "in every iteration, synchronize after the call and before you read the clock"
-    return near("median until the work is done", found.in_ms("median"), _EARLY_MS, _EARLY_MS, advice)
+    return near("median, until the work is done,", found.in_ms("median"), _EARLY_MS, _EARLY_MS, advice)
 
 
 def warm_up_waited_for(found: Timed) -> str:

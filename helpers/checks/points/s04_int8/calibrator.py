@@ -147,12 +147,12 @@ def last_batch(case: Case) -> str:
     own = range(_WHOLE * _BATCH, _IMAGES)
     strange = sum(image not in own for image in places)
     what = f"after {_WHOLE} full batches, only the last {len(own)} images"
-    advice = "leave a short batch out, or fill it with its own images: TensorRT reads a full batch"
+    advice = "leave a short batch out, or fill it with its own images"
     agree({"other images": strange}, {"other images": 0}, what, advice)
     return f"the last {len(own)} images are {'repeated' if places else 'left out'}"
 
 
-@CALIBRATOR.point("calibrator.end", 0.75, "After the last batch comes None")
+@CALIBRATOR.point("calibrator.end", 0.75, "get_batch returns None after the last batch")
 def end(case: Case) -> str:
     loaders = [f"{number} images" for number in (_IMAGES, _EVEN)]
     ends = ({"batches": len(run["batches"]), "then None": run["ended"]} for run in _runs(case)[::2])

@@ -127,7 +127,7 @@ def cache_reused(case: Case) -> str:
     builders.asked_for(again)
     found = {"the first": first["given"] > 0, "for a copy of the ONNX file at another path": again["given"] > 0}
     right = {"the first": True, "for a copy of the ONNX file at another path": False}
-    advice = "compare the digest of the file's content, not its path or date, with the one saved next to the cache"
+    advice = "compare the file's digest, not its path or date, with the one saved next to the cache"
     agree(found, right, "builds that read batches", advice)
     return "no batch read"
 

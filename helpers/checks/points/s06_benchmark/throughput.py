@@ -47,7 +47,7 @@ def images(case: Case) -> str:
     found = _timed(case, 23.6 * brief_s, batch, durations_ms=[1e3 * brief_s, 3e3 * brief_s])
     starts, end, given = found.log["start_s"], found.log["end_s"][-1], sum(found.log["images"]) / found.calls
     rates = [given * (found.calls - warm) / (end - starts[warm]) for warm in range(found.calls // 2 + 1)]
-    advice = "count batch_size images per timed call, divide by the whole time that passed, and do not round"
+    advice = "count batch_size images per timed call, divide by the time that passed, and do not round"
     return _agrees(_rate(found), right * given / batch, advice, *rates)
 
 
@@ -88,7 +88,7 @@ def warm_up(case: Case) -> str:
 
 @THROUGHPUT.point("throughput.synchronized", 1, "Only finished work counts")
 def synchronized(case: Case) -> str:
-    hint = "synchronize after the warm-up, and again after the last call, before you read the clock"
+    hint = "synchronize after the warm-up and after the last call, before you read the clock"
     early = {"asynchronous": True, "queue": 2}  # the third call in flight waits for the first
     found, waiting = (_timed(case, 1.05, durations_ms=[100.0], **how) for how in (early, {}))
     if found.calls not in found.log["waits"]:

@@ -81,6 +81,6 @@ def batches(case: Case) -> str:
 def cache(case: Case) -> str:
     content = _cache(case)
     right = {"a trt.IInt8MinMaxCalibrator": True, "read without a file": None, "written": content, "read": content}
-    advice = "write the given bytes over an earlier file, and read the whole file if there is one"
+    advice = "write the bytes over an earlier file, and read the whole file if there is one"
     agree(_run(case), right, f"{FUNCTION} and its cache", advice)
     return f"{len(content)} bytes written and read"

@@ -100,5 +100,5 @@ def _run(model: bytes, text: Text) -> list[np.ndarray]:
         return _outputs(model, dict(text))
     except Exception as error:  # ONNX Runtime's classes have no common base
         size = " × ".join(map(str, text[INPUTS[0]].shape))
-        advice = "check the inputs and axes that the file declares, and run it at another size than the example's"
+        advice = "check the file's inputs and axes, and run it at another size than the example's"
         raise Missed(f"the file to run {size} tokens in ONNX Runtime", str(error)[:300], advice) from error

@@ -69,7 +69,7 @@ def once(case: Case) -> str:
     lengths, batch = _lengths(case)
     sizes = [batch] * (len(lengths) // batch) + [len(lengths) % batch]
     right = {"all indices": [*range(len(lengths))], "sizes": sizes}
-    advice = "check the last slice, return indices, and cut in order so that only the last batch is short"
+    advice = "check the last slice, and return indices, cut in order: only the last batch is short"
     pairs = [((lengths, batch, dynamic), right) for dynamic in (True, False)]
     return compare(case, BATCHES, pairs, advice, through=batches_of)
 

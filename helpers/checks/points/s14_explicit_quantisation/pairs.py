@@ -126,7 +126,7 @@ def pair(case: Case) -> str:
     scales = {name: float(drawn[name][0]) if axis is None else drawn[name] for name, axis in _AXES.items()}
     found = read_quantised(case.call(pairs_model, scales=scales, axes=_AXES).require(PAIR))
     right = {"pairs": {name: {"0": pair_of(name, scales[name], axis)} for name, axis in _AXES.items()}}
-    advice = "give both nodes the scale, the zero point and any axis; make their names from the whole tensor name"
+    advice = "give both nodes scale, zero point and any axis, and make their names from the whole tensor name"
     agree(found, right | {"rounding_nodes": 2 * len(_AXES)}, "the pairs by tensor", advice, rtol=1e-4)
     return "per tensor, and per channel along axes 0 and 2"
 
@@ -167,7 +167,7 @@ def _inserted(case: Case) -> Reading:
 def places(case: Case) -> str:
     original = _original(case)
     right = dict.fromkeys(original["nodes"], []) | dict.fromkeys(weighted_layers(original), [0, 1])
-    advice = "list inputs 0 and 1 of each Conv, Gemm and MatMul with stored weights, by the node's name"
+    advice = "list inputs 0 and 1 of each Conv, Gemm and MatMul with stored weights"
     agree(_listed(case, WEIGHTED), right, f"the inputs that {WEIGHTED} lists", advice)
     return f"inputs 0 and 1 of {len(weighted_layers(original))} layers"
 
@@ -178,7 +178,7 @@ def through(case: Case) -> str:
     same_without_pairs(original, found)
     tensors = {original["nodes"][name][1][index] for name, index in asked}
     right = {"rounded": by_node(original, asked), "rounding_nodes": 2 * len(tensors)}
-    advice = "put a pair at the given places only; places of one tensor share it, its other readers stay in float"
+    advice = "put a pair at the given places only: other readers of the tensor stay in float"
     agree(found, right, "the inputs that are read through a pair", advice)
     return f"{len(tensors)} pairs for {len(asked)} inputs"
 
