@@ -17,7 +17,7 @@ from solutions.checks.core.asked import points_of
 _INDEX = "README.md"
 _HEAD = """# Step {number}, {title}: what its messages mean
 
-Expected → found, **what to try**, *a usual cause*; "…" is what changes. [Messages of every step]({index})
+Expected → found, what to **try**, *a usual cause*; "…" is what changes. [Messages of every step]({index})
 """
 _INDEX_HEAD = """# What a check's message means
 
@@ -45,7 +45,7 @@ _POINT = re.compile(
 )
 _RAISED = " to run without an exception"
 _SAID = ("expected", "found", "try_this")
-_LONGEST, _TELLING = 72, 4  # characters of a text; words that "found" must add to "expected"
+_LONGEST, _TELLING = 64, 4  # characters of a text; words that "found" must add to "expected"
 _DRAWN = (
     (r"\s+", " "),
     (r"; it printed: .*| \(line \d.*| \(and \d+ more differ\)$|/tmp/[\w./-]*/", ""),
@@ -199,7 +199,7 @@ def _told(titles: list[str], row: Row) -> str:
 
 
 def _try(row: Row) -> str:
-    return _escaped(f"**{row['try_this']}**")
+    return _escaped(f"**Try:** {row['try_this']}")
 
 
 def _words(text: str) -> set[str]:

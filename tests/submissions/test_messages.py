@@ -47,7 +47,7 @@ def test_a_step_s_page_is_written_anew_and_no_other(tmp_path: Path) -> None:
 ### {WRITTEN}
 
 a file of 5 ms\\
-**write \\<b> in \\_\\_call\\_\\_**\\
+**Try:** write \\<b> in \\_\\_call\\_\\_\\
 *Writes nothing.*
 
 ## FP16 engine: speed
@@ -55,7 +55,7 @@ a file of 5 ms\\
 ### As fast as the reference engine
 
 a number\\
-**look again**
+**Try:** look again
 """)
 
 
