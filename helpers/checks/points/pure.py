@@ -101,7 +101,7 @@ def compare(
             _same_error(call, answer, right, advice)
         else:
             agree(answer["value"], right, call, advice, rtol=rtol, atol=atol)
-    return f"{len(pairs)} call{'s' * (len(pairs) > 1)} of {function} are right"
+    return f"{len(pairs)} call{'s' * (len(pairs) > 1)} of {function} correct"
 
 
 def _same_error(call: str, answer: Answered, right: Any, advice: str) -> None:
