@@ -187,7 +187,7 @@ def _common(one: str, other: str) -> str:
 
 
 def _told(titles: list[str], row: Row) -> str:
-    """Return a message under the titles of its points, as a paragraph of short lines."""
+    """Return a message under the titles of its points, as a list of short lines."""
     said, cause = _cut(row["expected"]), _words(row["cause"])
     if len(_words(row["found"]) - _words(row["expected"])) >= _TELLING:
         said += f" → {_cut(row['found'])}"
@@ -195,7 +195,7 @@ def _told(titles: list[str], row: Row) -> str:
     if len(cause & _words(titles[0] + row["expected"] + row["try_this"])) < len(cause) / 2:
         lines.append(_escaped(f"*{row['cause']}*"))
     lines += [f"Also: {'; '.join(titles[1:])}"] * (len(titles) > 1)
-    return f"### {titles[0]}\n\n" + "\\\n".join(lines) + "\n"
+    return "\n- ".join([f"### {titles[0]}\n", *lines]) + "\n"
 
 
 def _try(row: Row) -> str:

@@ -46,16 +46,16 @@ def test_a_step_s_page_is_written_anew_and_no_other(tmp_path: Path) -> None:
 
 ### {WRITTEN}
 
-a file of 5 ms\\
-**Try:** write \\<b> in \\_\\_call\\_\\_\\
-*Writes nothing.*
+- a file of 5 ms
+- **Try:** write \\<b> in \\_\\_call\\_\\_
+- *Writes nothing.*
 
 ## FP16 engine: speed
 
 ### As fast as the reference engine
 
-a number\\
-**Try:** look again
+- a number
+- **Try:** look again
 """)
 
 
@@ -77,9 +77,9 @@ def test_a_message_of_several_points_comes_once() -> None:
 def test_what_was_drawn_is_left_out() -> None:
     first = "build(run, batch=5, {'a': 1}): rates[0]['b'] = 7, rates[1]['b'] = 8"
     draws = [_row(PLAN, expected=text) for text in (first, first.replace("= 7", "= 9"))]
-    assert "\nbuild(…): rates[…] = …, …\\\n" in page("02_fp16", draws, {})
+    assert "\n- build(…): rates[…] = …, …\n" in page("02_fp16", draws, {})
     alone = "17 from slow(3.25, 4), the operator ABCDEFGHIJKL, 93,341 bytes (line 3 of build); it printed: a lot"
-    assert "\n17 from slow(…, 4), the operator … bytes\\\n" in page("02_fp16", [_row(PLAN, expected=alone)], {})
+    assert "\n- 17 from slow(…, 4), the operator … bytes\n" in page("02_fp16", [_row(PLAN, expected=alone)], {})
 
 
 def test_what_was_found_is_told_where_it_says_more() -> None:
