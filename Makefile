@@ -72,7 +72,7 @@ gradescope: .grade
 submissions: .dev
 	@echo "The bank of submissions: none accepted that is wrong, none rejected that is right"
 	@$(BIN)/python -m tests.submissions --out $(OUT)/submissions.json $(if $(STEP),--step $(STEP)) \
-	  $(if $(SANDBOX),--sandbox,--messages docs/messages.md)
+	  $(if $(SANDBOX),--sandbox,--messages labs/messages)
 
 mutants: .dev
 	@echo "Mutants of the solutions: a claim is lost for each; rewrites lose none"

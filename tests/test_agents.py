@@ -74,9 +74,9 @@ def test_its_messages_are_those_of_a_check_that_misses_something(
 ) -> None:
     use_artifacts(tmp_path)
     monkeypatch.delenv("NBGRADER_EXECUTION", raising=False)
-    with pytest.raises(NotYet, match="to mend, named above$"):
+    with pytest.raises(NotYet, match="to fix, listed above$"):
         feedback.check_fp16_engine(_todo)
-    assert "`NotYet: … to mend, named above`" in TEXT
+    assert "`NotYet: … to fix, listed above`" in TEXT
     shown = capsys.readouterr().out
     row = re.search(r"^\| `✗`, with (.+?) \|", TEXT, re.M)[1]
     assert "`the TODO is still there`" in TEXT and "the TODO is still there" in shown

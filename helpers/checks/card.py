@@ -1,4 +1,4 @@
-"""How an answer is shown: a card of verified and missed points, rich in Jupyter, plain text elsewhere."""
+"""The card that shows a check's verified and missed points: HTML in Jupyter, plain text elsewhere."""
 
 import html
 import sys
@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 
 from helpers.checks.missed import Missed
 
-_NOTE = "opacity:.75"  # of the text's own colour, which the theme chooses
+_NOTE = "opacity:.75"  # keeps the text's colour, which the theme chooses
 _MARKS = {True: "✓", False: "✗", None: "○"}
 _COLOURS = {True: "var(--jp-success-color1, #388e3c)", False: "var(--jp-error-color1, #e53935)", None: "inherit"}
-"""JupyterLab's for what went well or did not, by its theme; elsewhere ones that light and dark pages show."""
+"""In JupyterLab its theme's colours for success and error; elsewhere colours that show on light and dark pages."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One verified (`ok`) or missed point, or what is neither yet: None.
+    """One point: verified (`ok` is True), missed (False), or not decided yet (None).
 
-    `note` is the evidence, `points` a text such as "1.5 of 2", `link` what the title leads to.
+    `note` is the evidence, `points` a text such as "1.5 of 2", `link` the address behind the title.
     """
 
     ok: bool | None
@@ -29,7 +29,7 @@ class Line:
 
 @dataclass
 class Card:
-    """A check's answer: a title and its lines. `_repr_html_` is Jupyter's hook, `str()` the plain form."""
+    """A check's result: a title and its lines. `_repr_html_` is Jupyter's hook, `str()` the plain form."""
 
     title: str
     lines: list[Line] = field(default_factory=list)
@@ -37,7 +37,7 @@ class Card:
 
     @property
     def ok(self) -> bool | None:
-        """Whether there are lines and all of them are verified; None where some are not decided."""
+        """Whether all lines are verified, and there is at least one; None if some are not decided."""
         marks = {line.ok for line in self.lines}
         return None if None in marks else marks == {True}
 

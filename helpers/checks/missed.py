@@ -1,15 +1,15 @@
-"""The exception of a point that is not met; the one thing that probes, points, visible checks and claims all raise."""
+"""The exception of a missed point. Points, visible checks and hidden checks all raise it."""
 
 SLIPS = frozenset({"AttributeError", "NameError", "TypeError", "UnboundLocalError"})
-"""Types of exceptions that come from a slip; where a task asks for an exception, they were not raised on purpose."""
+"""Types of exceptions that come from a slip. Where a task asks for an exception, these do not count."""
 
 
 class Missed(Exception):
-    """Something expected that was not found, with what to try.
+    """What was expected, what was found, and what to try.
 
     Args:
-        expected: what a right solution does or gives, with the figures.
-        found: what this one did or gave.
+        expected: what a right solution does or returns, with the figures.
+        found: what this one did or returned.
         try_this: the next thing to do, without the answer.
     """
 

@@ -1,4 +1,4 @@
-"""Hidden checks: they decide points. A notebook's test cell calls `grade_cell(cell, globals())` and nothing else."""
+"""Hidden checks, which decide points. A notebook's test cell only calls `grade_cell(cell, globals())`."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ __all__ = ["grade_cell"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what decides when it is first asked for: who only reads records loads no engine."""
+    """Import grade_cell on first use, so that reading records loads no engine."""
     if name in __all__:
         from solutions.checks.core.decide import grade_cell
 

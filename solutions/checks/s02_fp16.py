@@ -1,4 +1,4 @@
-"""What only the grader knows of step 2: the engine's outputs, and the speed of the lab's engine."""
+"""Hidden points of step 2: the engine's outputs, and the speed of the lab's engine."""
 
 from helpers.checks.points import builders
 from helpers.checks.points.case import Case
@@ -31,6 +31,6 @@ def speed(case: Case) -> Earned:
     return against_reference(case, plan, reference().path(ARTIFACT), advice)
 
 
-@SPEED.hidden("fp16.faster_than_pytorch", 2, f"Over {builders.LEAST_SPEEDUP} times PyTorch FP32's speed")
+@SPEED.hidden("fp16.faster_than_pytorch", 2, f"More than {builders.LEAST_SPEEDUP} times PyTorch FP32's speed")
 def faster_than_pytorch(case: Case) -> str:
-    return against_pytorch(case, _artifact(case), "check that the engine is an FP16 one")
+    return against_pytorch(case, _artifact(case), "check that it is an FP16 engine")

@@ -1,4 +1,4 @@
-"""What only the grader knows of step 3: the engines' outputs, the lab's engine's speed, and its measured throughput."""
+"""Hidden points of step 3: the engines' outputs, and the speed and measured throughput of the lab's engine."""
 
 from functools import partial
 
@@ -30,7 +30,7 @@ SPEED_BATCHES = (8, 32)
 MEASURED = (1, 4, 16, 32)
 """The batches that the notebook measures."""
 _FACTOR = 10.0
-"""How far a measured throughput may be from ours: a busy machine is slower, another unit or device is further off."""
+"""Largest factor between a measured throughput and ours: a busy machine stays within it, a wrong unit does not."""
 
 builder.ask(DYNAMIC, ENGINE, outputs=1.25, repeatable=0.25)
 
@@ -62,19 +62,19 @@ def _speed(plan: bytes, model: bytes, case: Case, batch: int) -> Earned:
 @rate.in_grading
 def measured(case: Case) -> str:
     said, ours = rate.judge(case), _images_per_second(case)
-    if ours is None:  # that there is no such engine is what other points say
+    if ours is None:  # other points say that the engine is missing
         return said
     table, batches = case.call(measured_table).require("the measuring cell"), [*map(str, MEASURED)]
     found = table.get(batches[-1], 0.0)
     if sorted(table) != sorted(batches) or not 1 / _FACTOR <= found / ours <= _FACTOR:
-        there = f"about {ours:.0f} at {batches[-1]}, as this engine gives here"
+        there = f"about {ours:.0f} at batch {batches[-1]}, as this engine does here"
         expected = f"`{TABLE}` in images per second at batches {MEASURED}, {there}"
-        raise Missed(expected, str(table)[:200], f"let the measuring cell fill `{TABLE}`")
+        raise Missed(expected, str(table)[:200], f"run the measuring cell, which fills `{TABLE}`")
     return f"{said}; your engine at batch {batches[-1]}: {found:.0f} images/s"
 
 
 def _images_per_second(case: Case) -> float | None:
-    """Return what the engine gives here at the largest batch measured, None where it cannot run that."""
+    """Return the engine's throughput here at the largest measured batch, None if it cannot run it."""
     plan, batch = case.artifact(ARTIFACT), MEASURED[-1]
     try:
         with still():

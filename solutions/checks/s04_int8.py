@@ -1,4 +1,4 @@
-"""What only the grader knows of step 4: the trusted preprocessing and calibration, the engine's answers and speed."""
+"""Hidden points of step 4: the trusted preprocessing and calibration, the engine's outputs and speed."""
 
 import io
 from functools import lru_cache, partial
@@ -27,14 +27,14 @@ from trtlab.engines.served import predicted
 from trtlab.images.preprocessing import Preprocessing
 
 CLOSE, MOST = 0.03, 0.85
-"""On a small network 85 % of the scales are within 3 % of the trusted ones: near ties may fall either way."""
+"""On a small network at least 85 % of the scales are within 3 % of the trusted ones; near ties may differ."""
 
 OWN_SCALES = 0.7
-"""Relative error of a small network's engine on images as strong as those of its scales: of 360 right builds 1 to 42 %,
-with the scales of the other images 99 % and more."""
+"""Relative error of a small network's engine on images as strong as those of its scales. It was 1 to 42 % in 360 right
+builds, and 99 % or more with the scales of the other images."""
 
 THIS_MODEL = 0.5
-"""Share of the images that an engine of the lab's model, however badly calibrated, gives the FP32 model's class."""
+"""Share of the images with the FP32 model's class that even a badly calibrated engine of the lab's model reaches."""
 
 
 @dataset.pixels.in_grading
@@ -44,7 +44,7 @@ def pixels(case: Case) -> str:
     what = f"every pixel within {dataset.TOLERANCE:g} of the reference preprocessing"
     advice = "compare one image step by step: RGB, shorter side to 256, centre 224×224, divide by 255, mean, deviation"
     dataset.alike(dataset.steady(case, files), right, what, advice)
-    return f"{said}; {len(files)} images as the reference has them"
+    return f"{said}; {len(files)} images equal the reference"
 
 
 @calibrator.batches.in_grading
@@ -57,12 +57,12 @@ def batches(case: Case) -> str:
     close = [np.isclose(found.get(name, 0.0), scale, CLOSE) for name, scale in trusted_scales(model, seed).items()]
     told = f"{sum(close)} of {len(close)} scales within {CLOSE:.0%} of the trusted calibration's"
     if np.mean(close) < MOST:
-        raise Missed("the scales that entropy calibration with all the images leads to", told, "is every batch used?")
+        raise Missed("the scales of an entropy calibration with all images", told, "check that every batch is used")
     return f"{said}; {told}"
 
 
 def trusted_scales(model: bytes, seed: int) -> dict[str, float]:
-    """Return the scales that the pipeline's entropy calibration of `random_images` gives, by tensor name."""
+    """Return the scales of the pipeline's entropy calibration on `random_images`, by tensor name."""
     images, trusted = random_images(seed, engine.IMAGES), new_calibrator("entropy")
     parts = ({"input": part} for part in np.split(images, len(images) // engine.BATCH))
     given = CalibrationBatches("the images", engine.BATCH, len(images), {"input": images.shape[1:]}, parts)
@@ -94,7 +94,7 @@ def stale_cache(case: Case) -> str:
 
 
 def _exact(case: Case, index: int, most: int = len(engine.BUILDS)) -> str:
-    """Return evidence that a build's engine is exact on images like those of its scales, so has no other cache's."""
+    """Return evidence that a build's engine is exact on images like those of its scales, so used no other cache."""
     plan, build = builders.plan_of(engine.built(case, most)[index], engine.INT8.function), engine.BUILDS[index]
     images = random_images(case.number("int8.compared"), largest_batch(plan), build.get("scales", build["strength"]))
     return check_outputs(plan, engine.models(case)[build["model"]], images, OWN_SCALES)
@@ -102,40 +102,42 @@ def _exact(case: Case, index: int, most: int = len(engine.BUILDS)) -> str:
 
 @lru_cache(maxsize=2)
 def _error_and_agreement(plan: bytes) -> tuple[float, float]:
-    """Return the relative error of an engine's outputs, and the share of images with the FP32 model's first class.
+    """Return the relative error of an engine's outputs, and the share of images with the FP32 model's top class.
 
     Raises:
-        Missed: it is an engine of another model, whose speed does not count either.
+        Missed: it is an engine of another model; its speed does not count either.
     """
     expected = np.load(reference().path(OUTPUTS), allow_pickle=False)
     found = run_plan(plan, held_out_images(), predicted)
     agreement = float(np.mean(found.argmax(1) == expected.argmax(1))) if found.shape == expected.shape else 0.0
     if agreement < THIS_MODEL:
-        told = f"the lab's model's first class for {agreement:.0%} of the validation images"
-        raise Missed("an engine that computes the lab's model", told, "build from the lab's ONNX file")
+        told = f"the same top class as the lab's model for {agreement:.0%} of the validation images"
+        raise Missed("an engine of the lab's model", told, "build from the lab's ONNX file, check the preprocessing")
     return relative_error(found, expected), agreement
 
 
-@RUN.hidden("int8.outputs", 0.5, "It answers as the FP32 model does")
+@RUN.hidden("int8.outputs", 0.5, "The engine's outputs are close to the FP32 model's")
 def outputs(case: Case) -> str:
     error, agreement = _error_and_agreement(calibration.plan_of(case))
-    found = f"outputs {error:.1%} off, the same first class for {agreement:.1%} of the validation images"
+    found = f"outputs {error:.1%} off, the same top class for {agreement:.1%} of the validation images"
     if not error <= calibration.MOST_ERROR or agreement < calibration.LEAST_AGREEMENT:
-        expected = f"at most {calibration.MOST_ERROR:.0%} off, the same for {calibration.LEAST_AGREEMENT:.0%} or more"
-        raise Missed(expected, found, "compare your preprocessing with what the model was trained on")
+        expected = (
+            f"at most {calibration.MOST_ERROR:.0%} off, the same class for {calibration.LEAST_AGREEMENT:.0%} or more"
+        )
+        raise Missed(expected, found, "compare your preprocessing with that of the model's training")
     return found
 
 
 @SPEED.hidden("int8.speed", 4, "As fast as the reference INT8 engine")
 def speed(case: Case) -> Earned:
-    plan, advice = calibration.plan_of(case), "look at the layers' precisions: INT8 makes the difference"
+    plan, advice = calibration.plan_of(case), "check that the layers run in INT8"
     _error_and_agreement(plan)
     builders.small_enough(plan, reference().bytes("resnet50.onnx"), builders.INT8_SIZE)
     return against_reference(case, plan, reference().path(calibration.PLAN), advice)
 
 
-@SPEED.hidden("int8.faster_than_pytorch", 2, f"Over {builders.LEAST_SPEEDUP} times PyTorch FP32's speed")
+@SPEED.hidden("int8.faster_than_pytorch", 2, f"More than {builders.LEAST_SPEEDUP} times PyTorch FP32's speed")
 def faster_than_pytorch(case: Case) -> str:
     plan = calibration.plan_of(case)
     _error_and_agreement(plan)
-    return against_pytorch(case, plan, "is it an INT8 engine?")
+    return against_pytorch(case, plan, "check that it is an INT8 engine")

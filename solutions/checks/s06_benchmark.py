@@ -1,7 +1,7 @@
-"""What only the grader knows of step 6: whether the figures in the two files are this machine's.
+"""Hidden points of step 6: the figures in the two files were measured on this machine.
 
-The machine may have been busy when the student measured, and may be so now. Load only makes an execution longer: so a
-figure is held to the shortest time that the grader finds for the same engine.
+The machine may have been busy when the student measured, and may be busy now. Load only makes an execution longer, so
+a figure is compared with the shortest time that the grader finds for the same engine.
 """
 
 import itertools
@@ -23,14 +23,14 @@ from solutions.checks.trusted.stillness import still
 from trtlab.engines.served import opened
 
 FASTER = 1.5
-"""How many times as fast as the grader's fastest execution a figure may be: half way to a factor of 2."""
+"""A figure may be this many times as fast as the grader's fastest execution: half way to a factor of 2."""
 
 _BUSY = 10.0
-"""How many times as fast an execution of more than `_BRIEF_MS` may be while other programs keep the processor busy:
-only the shortest time of a brief one is found beside them."""
+"""The same for executions of more than `_BRIEF_MS` while other programs keep the processor busy: then only brief ones
+reach their shortest time."""
 
 _RUNS = {1: 8, 4: 4, 8: 4}
-"""Executions at each batch that is measured again. A larger batch, and PyTorch, must fit: throughput and latency."""
+"""Executions at each batch that is measured again. For larger batches and PyTorch, throughput must fit latency."""
 
 _BRIEF_MS, _REPEATS, _IDLE_PERCENT, _PAUSE_S = 5.0, 12, 10.0, 0.25
 
@@ -38,26 +38,26 @@ Key = tuple[str, int]
 
 
 class Fresh:
-    """Times in ms by name and batch, taken when they are asked for; all that were taken count."""
+    """Times in ms by name and batch, measured on request; all measurements count."""
 
     def __init__(self, take: Callable[[Key], list[float]], idle: Callable[[], bool] = lambda: True) -> None:
         self._take, self.idle = take, idle
         self._times: dict[Key, list[float]] = {}
 
     def shortest(self, key: Key, *, again: bool = False) -> float:
-        """Return the shortest time so far; `again` takes some more."""
+        """Return the shortest time so far; `again` measures some more."""
         if again or key not in self._times:
             self._times.setdefault(key, []).extend(self._take(key))
         return min(self._times[key])
 
 
 def measured(saved: Mapping[Key, float], fresh: Fresh, what: str) -> str:
-    """Return evidence that saved times (ms a batch) of the engines are no shorter than this machine can measure.
+    """Return evidence that saved times (ms per batch) of the engines are not shorter than possible on this machine.
 
-    A time that is far too long is another point's: then latency and throughput do not fit.
+    A time that is far too long loses another point: then latency and throughput do not fit.
 
     Raises:
-        Missed: an engine is faster than the machine can be, by far where it is busy now.
+        Missed: an engine is faster than possible here, with a wider margin if the machine is busy now.
     """
     for key in itertools.product(ENGINES, _RUNS):
         _long_enough(saved[key], fresh, key, what)
@@ -67,7 +67,7 @@ def measured(saved: Mapping[Key, float], fresh: Fresh, what: str) -> str:
 
 
 def _long_enough(saved: float, fresh: Fresh, key: Key, what: str) -> None:
-    """Measure again until a time can have been so short; raise Missed where it cannot."""
+    """Measure again until the saved time is plausible, or raise Missed."""
     for _ in range(_REPEATS):
         shortest = fresh.shortest(key)
         doubtful = shortest > _BRIEF_MS and saved >= shortest / _BUSY
@@ -76,7 +76,7 @@ def _long_enough(saved: float, fresh: Fresh, key: Key, what: str) -> None:
         fresh.shortest(key, again=True)
     expected = f"{what} of {key[0]} at batch {key[1]} near {fresh.shortest(key):.4g} ms"
     found = f"{saved:.4g} ms, which is less than this machine needs"
-    raise Missed(expected, found, "check the unit, and write what was measured, on this machine")
+    raise Missed(expected, found, "check the unit, and write what you measured on this machine")
 
 
 @lru_cache(maxsize=1)
@@ -91,7 +91,7 @@ def _times(case: Case, key: Key) -> list[float]:
     own = case.artifact(ENGINES[name])
     plan = own if own and plan_facts(own) else reference().bytes(ENGINES[name])
     noise = case.random(f"latency.images.{batch}").standard_normal((batch, *SHAPE), dtype=np.float32)
-    time.sleep(_PAUSE_S)  # what disturbs the machine may be over by then
+    time.sleep(_PAUSE_S)  # a disturbance may be over by then
     with still():
         return opened(plan).inferences(noise, _RUNS[batch])
 
@@ -102,7 +102,7 @@ def _idle() -> bool:
         return psutil.cpu_percent(0.5) < _IDLE_PERCENT
 
 
-@RESULTS.hidden("results.latency_measured", 1.5, "The latencies are this machine's")
+@RESULTS.hidden("results.latency_measured", 1.5, "The latencies fit this machine")
 def latency_measured(case: Case) -> str:
     saved = {key: row["median_ms"] for key, row in latency_rows(case, ("median_ms",)).items()}
     return measured(saved, _fresh_times(case), "the median latency")

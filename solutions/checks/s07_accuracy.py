@@ -1,4 +1,4 @@
-"""What only the grader knows of step 7: what the trusted evaluation says of the submission's engines."""
+"""Hidden points of step 7: the trusted evaluation of the submission's engines."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -16,13 +16,13 @@ from trtcpu.errors import LabError
 from trtlab.quality.classification import accuracy_loss
 
 _POINTS = 0.1
-"""Largest difference to the trusted evaluation, in percentage points."""
+"""Largest difference from the trusted evaluation, in percentage points."""
 
 
 def _as_trusted(found: Mapping[str, float], trusted: Evaluation, what: str) -> str:
-    """Return evidence that an evaluation finds what the trusted one does."""
+    """Return evidence that an evaluation agrees with the trusted one."""
     right = {"top1": trusted.accuracy.top1, "top5": trusted.accuracy.top5}
-    advice = "evaluate the model and the images that are passed in, in the given order and preprocessing"
+    advice = "evaluate the given model on the given images, without changing their order or preprocessing"
     for (name, rate), place in zip(right.items(), (1, 5), strict=True):
         most = _POINTS + trusted.doubtful(place)
         agree({name: found[name]}, {name: rate}, f"the trusted evaluation of {what}", advice, rtol=0, atol=most)
@@ -47,18 +47,18 @@ def _row(case: Case, name: str) -> str:
     return _as_trusted(table(case)[name], _trusted(case, name), f"{name} on {VALIDATION_IMAGES} images")
 
 
-@RESULTS.hidden("accuracy.figures", 3, "Its figures are those of these engines")
+@RESULTS.hidden("accuracy.figures", 3, "The figures match these engines")
 def figures(case: Case) -> Earned:
-    top1(case)  # once more: what made the table must still be what was judged in its own cell
+    top1(case)  # again: the function that made the table must still be the one that its own cell judged
     return shared([partial(_row, case, name) for name in NAMES])
 
 
 def _loss(name: str, case: Case) -> str:
     for row in ("fp32", name):
-        _row(case, row)  # the loss is judged on right figures
+        _row(case, row)  # the loss is judged only on right figures
     loss = accuracy_loss(_trusted(case, "fp32").accuracy, _trusted(case, name).accuracy)
     said = f"{loss.points:+.2f} points (95 % interval {loss.low:+.2f} to {loss.high:+.2f}, {VALIDATION_IMAGES} images)"
-    # on a quick run's few images one flip is half a point: there only a loss that is surely above the limit counts
+    # in a quick run one image is half a point, so only a loss clearly above the limit counts
     return loss_within(name, loss.low if QUICK else loss.points, said)
 
 

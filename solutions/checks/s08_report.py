@@ -1,6 +1,6 @@
-"""What only the grader knows of step 8: every point on runs that nobody has seen, and this run's own report.
+"""Hidden points of step 8: every point on new runs, and this run's own report.
 
-The solution says what follows from a run's measurements.
+The solution notebook computes the right answers from a run's measurements.
 """
 
 from collections.abc import Callable
@@ -21,9 +21,9 @@ from solutions.checks.trusted.solution_cells import solution_cell
 
 
 def fresh(seed: int, kind: int) -> Run:
-    """Return a recorded run with other numbers: who is fastest, where INT8 saturates and if it loses stay the same."""
+    """Return a recorded run with other numbers. The fastest engine, INT8's saturation and its loss stay the same."""
     random, old = np.random.default_rng([seed, kind]), EXAMPLES[kind]
-    later = np.cumsum(random.integers(0, 3, len(old.batches))).tolist()  # the batches grow, and stay in order
+    later = np.cumsum(random.integers(0, 3, len(old.batches))).tolist()  # larger batches, in the same order
     batches = {int(batch): int(batch) + more for batch, more in zip(old.batches, later, strict=True)}
     more = random.uniform(1, 9)
     rates = {name: random.uniform(9, 11) for name in old.report["throughput"]}
@@ -39,7 +39,7 @@ def fresh(seed: int, kind: int) -> Run:
     sizes = {name: int(random.integers(3_000_000, 900_000_000)) for name in old.files}
     memory = {name: size // 9 for name, size in sizes.items() if name != "onnx"}
     report = _solution("build_report")(**files, files={}) | {"sizes_bytes": sizes, "memory_bytes": memory}
-    report["accuracy_loss"] = dict(reversed(report["accuracy_loss"].items()))  # numbers belong to names, not to places
+    report["accuracy_loss"] = dict(reversed(report["accuracy_loss"].items()))  # another order: numbers belong to names
     return Run(**files, files=old.files, report=report, figures=_solution("key_figures")(report))
 
 
@@ -49,13 +49,13 @@ def _changed(row: dict[str, Any], batches: dict[int, int], factor: float) -> dic
 
 
 def _solution(name: str) -> Callable[..., dict[str, Any]]:
-    """Return a function of the solution notebook. Sizes and memory are judged by the files themselves."""
+    """Return a function of the solution notebook."""
     exec(solution_cell("08_report", name), namespace := {})
     return namespace[name]
 
 
 def _on_new_runs(judge: OnRuns, case: Case) -> Earned:
-    """Judge a point on runs drawn from the case's seed; each piece of it earns the same share."""
+    """Judge a point on runs drawn from the case's seed; each piece earns the same share."""
     runs = [fresh(case.number("report.runs"), kind) for kind in range(len(EXAMPLES[: judge.most]))]
     return shared([partial(judge.on, case, runs, piece) for piece in judge.pieces])
 
@@ -64,10 +64,10 @@ for _point in (point for task in TASKS for point in task.points):
     _point.in_grading(partial(_on_new_runs, _point.judge))
 
 
-@NUMBERS.hidden("report.this_run", 0.5, "The report among the artifacts is of this run")
+@NUMBERS.hidden("report.this_run", 0.5, "report.json belongs to this run")
 def this_run(case: Case) -> str:
     contents = {name: json_of(case, f"{name}.json", f"run step {made_by(f'{name}.json')}") for name in MEASUREMENTS}
-    advice = "run the cell that writes it again, after build_report's"
+    advice = "run build_report's cell, then the cell that writes report.json"
     right = built(case, Run(**contents, files={"onnx": ONNX_FILE, **ENGINES}, report={}, figures={}))
-    agree(json_of(case, "report.json", advice), right, "report.json, as build_report makes it of this run", advice)
-    return "report.json is what build_report makes of this run's files"
+    agree(json_of(case, "report.json", advice), right, "report.json, as build_report makes it from this run", advice)
+    return "report.json is what build_report makes from this run's files"

@@ -1,4 +1,4 @@
-"""What only the grader knows of step 9: engines of its own, and other images."""
+"""Hidden points of step 9, with the grader's own engines and other images."""
 
 from helpers.checks.missed import Missed
 from helpers.checks.points.case import Case
@@ -17,8 +17,8 @@ from trtlab.building import served
 from trtlab.images.preprocessing import load_batch
 
 _STUDY_IMAGES, _IMAGES = 16 if QUICK else 32, 48
-_APART = 0.25  # builds of one network on one GPU may take other kernels, which round otherwise
-_ON_OTHERS = 0.5  # half, to twice: drifts on different images of one data set; measured within 1.3
+_APART = 0.25  # builds of one network on one GPU may use other kernels, with other rounding
+_ON_OTHERS = 0.5  # half to twice: drifts on different images of one data set differed by up to 1.3
 
 
 def _trusted_plan(model: bytes, cache: bytes, keep: tuple[str, ...]) -> bytes:
@@ -29,7 +29,7 @@ def _trusted_plan(model: bytes, cache: bytes, keep: tuple[str, ...]) -> bytes:
     return served.built(model, {"precision": "int8+fp16", "layer_precisions": pairs, **sizes}, cache)
 
 
-@RESULTS.hidden("mixed.figures", 0.25, "The largest group's drifts are those of its engines")
+@RESULTS.hidden("mixed.figures", 0.25, "The largest group's drifts match its engines")
 def figures(case: Case) -> str:
     found, groups = read_table(case), {group.name: group.layers for group in groups_of_lab(case)}
     model, cache = case.artifact(ONNX_FILE), case.artifact(CACHE)
@@ -43,13 +43,13 @@ def figures(case: Case) -> str:
     return f"{largest}: kept and alone within {_APART:.0%} of the trusted engines'"
 
 
-@RESULTS.hidden("mixed.drift", 0.5, "On other images it drifts less than INT8, as it says")
+@RESULTS.hidden("mixed.drift", 0.5, "On other images it drifts less than INT8, as the table says")
 def drift(case: Case) -> str:
     plans = {"mixed": needed(case, PLAN, AGAIN), "int8": needed(case, ENGINES["int8"], "run step 4")}
     batch, model = held_out_images()[-_IMAGES:], case.artifact(ONNX_FILE)
     drifts = {name: drift_of(plan, model, batch) for name, plan in plans.items()}
     said = ", ".join(f"{name} {measured:.2%}" for name, measured in drifts.items())
     if not drifts["mixed"] < drifts["int8"]:
-        raise Missed("a mixed engine that drifts less than INT8", said, "look at the choice and at what is kept")
-    agree(read_table(case), drifts, f"the drifts in {TABLE}", "measure the engines themselves", rtol=_ON_OTHERS)
+        raise Missed("a mixed engine that drifts less than INT8", said, "check the choice and the layers that are kept")
+    agree(read_table(case), drifts, f"the drifts in {TABLE}", "measure the engines that you hand in", rtol=_ON_OTHERS)
     return f"{said} on {_IMAGES} other images"

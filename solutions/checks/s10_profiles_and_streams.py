@@ -1,4 +1,4 @@
-"""What only the grader knows of step 10: what the engine with several profiles computes."""
+"""Hidden points of step 10: the outputs of the engine with several profiles."""
 
 from helpers.checks.points.s10_profiles_and_streams import ENGINE, PROFILES
 from solutions.checks.trusted import builder

@@ -1,4 +1,4 @@
-"""What only the grader knows of step 11: what the engines compute."""
+"""Hidden points of step 11: the outputs of the engines."""
 
 from functools import partial
 
@@ -21,7 +21,7 @@ _TOLERANCES = {"fp32": FP32_TOLERANCE, "fp16": HALF_TOLERANCE, "int8": INT8_TOLE
 _SIZES = ((BATCHES[0], LENGTHS[0]), (5, 23), (BATCHES[-1], LENGTHS[-1]))
 
 
-@ENGINE.hidden("bert.outputs", 0.25, "The engines compute what the ONNX file does")
+@ENGINE.hidden("bert.outputs", 0.25, "The engines compute the same as the ONNX file")
 def outputs(case: Case) -> Earned:
     return shared([partial(_outputs, case, precision) for precision in _TOLERANCES])
 
@@ -32,8 +32,8 @@ def _outputs(case: Case, precision: str) -> str:
         text = text_of(case.random(f"bert.outputs.{batch}"), batch, length)
         made, right = _run(plan, text), session.run(list(OUTPUTS), text)
         errors = {name: relative_error(made[name], value) for name, value in zip(OUTPUTS, right, strict=True)}
-        what = f"the relative errors in {precision} at {batch} × {length} tokens"
-        advice = f"at most {_TOLERANCES[precision]:.1%}: build from the ONNX file that is passed in, unchanged"
+        what = f"relative errors in {precision} at {batch} × {length} tokens, to {_TOLERANCES[precision]:.1%}"
+        advice = "build from the ONNX file that is passed in, unchanged"
         agree(errors, dict.fromkeys(OUTPUTS, 0.0), what, advice, atol=_TOLERANCES[precision])
     return f"{precision}: relative errors of up to {max(errors.values()):.2%} at {batch} × {length} tokens"
 
@@ -44,4 +44,4 @@ def _run(plan: bytes, text: Text) -> dict[str, np.ndarray]:
     except LabError as error:
         size = " × ".join(map(str, text[INPUTS[0]].shape))
         found = str(error).partition("; ")[0]
-        raise Missed(f"the engine to run {size} tokens", found, "look at the profile of each input") from error
+        raise Missed(f"the engine to run {size} tokens", found, "check the profile of each input") from error

@@ -91,7 +91,7 @@ PAGES = {
 }
 
 _MOMENT = (2026, 1, 1, 0, 0, 0)
-_FOLDERS = ("helpers", "trtcpu", "datasets")
+_FOLDERS = ("helpers", "labs/messages", "trtcpu", "datasets")
 _LEFT_OUT = {"__pycache__", ".ipynb_checkpoints", "artifacts", "cache", "train_weights.py"}
 # What is in the archive as it is here; labs/AGENTS.md holds for labs/ in the repository, and for all of the archive.
 _ALIKE = {
@@ -169,10 +169,15 @@ def _take_out(notebook: NotebookNode, name: str) -> None:
 
 
 def _open_elsewhere(notebook: NotebookNode, path: str) -> None:
-    """Below the title, link the notebook in Colab; behind it, put the cell that fetches the lab where there is none."""
+    """Below the title, link Colab and the messages of the checks; then put the cell that fetches the lab."""
     title, *rest = notebook.cells[0].source.split("\n", 1)
+    links, messages = [], f"messages/{Path(path).stem}.md"
     if is_published(address := repository_address(ROOT)):
-        notebook.cells[0].source = "\n".join([title, "", f"[Open in Colab]({in_colab(address, path)})", *rest])
+        links.append(f"[Open in Colab]({in_colab(address, path)})")
+    if (ROOT / "labs" / messages).is_file():
+        links.append(f"[What the checks' messages mean](../{messages})")
+    if links:
+        notebook.cells[0].source = "\n".join([title, "", " · ".join(links), *rest])
     folded = {"jupyter": {"source_hidden": True}, "cellView": "form"}  # JupyterLab's word for it, and Colab's
     code = FIRST_CELL.format(bundle=bundle_address(ROOT), folder=BUNDLE)
     notebook.cells.insert(1, new_code_cell(code, id=ELSEWHERE, metadata=folded))

@@ -85,7 +85,7 @@ def test_who_refuses_all_or_nothing_does_not_compare(monkeypatch: pytest.MonkeyP
         return {"files": {simplifying.SIMPLIFIED: data.get("instead") or data["onnx"]}, "raised": None}
 
     lies(monkeypatch, "simplify_model", told)
-    with pytest.raises(Missed, match="last digit to be written" if raised else "an exception for a model with"):
+    with pytest.raises(Missed, match="dst to be written for" if raised else "an exception for a model with"):
         s01_export.refuses(case_of())
 
 

@@ -182,7 +182,7 @@ def test_the_commands_refuse_it_with_one_line_and_write_nothing(
     _course(tmp_path, points=10)
     monkeypatch.chdir(tmp_path)
     for name in labs._FOLDERS:  # packed before the notebooks are
-        (tmp_path / name).mkdir()
+        (tmp_path / name).mkdir(parents=True)
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(SystemExit) as ended:
         command()

@@ -103,14 +103,14 @@ NO_ANSWERS = {
     "long question": (_answering(_head(100_000, b"W")), "no message"),
     "cut off": (_answering(_head(100) + b"cut off"), "the connection ended"),
     "no codec": (_answering(_head(3) + b"abc"), "cannot be read"),
-    "no reply": (_answering(_reply(["x"])), "none of this lab's"),
+    "no reply": (_answering(_reply(["x"])), "not in this lab's form"),
     "more than a reply": (
         _answering(_reply({"value": 4, "error": None, "output": "", "seconds": 0.0})),
-        "none of this lab's",
+        "not in this lab's form",
     ),
     "no error": (
         _answering(_reply({"value": None, "error": {"type": 3, "message": "", "where": ""}, "output": ""})),
-        "none of this lab's",
+        "not in this lab's form",
     ),
     "late": (_answering(stays=True), "the time was over"),
     "questions": (_answering(*[_head(1, b"W") + b"?"] * 50, stays=True), "the time was over"),

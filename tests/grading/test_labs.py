@@ -63,7 +63,7 @@ def test_labs_and_the_archive_hold_what_the_solutions_make(unpacked: Path) -> No
 def test_a_skeleton_equals_its_solution_outside_the_blanks(unpacked: Path, step: str) -> None:
     title, fetch, *given = _read(unpacked / HANDOUT, step).cells
     assert fetch.id == "elsewhere"
-    title.source = re.sub(r"\n\n\[Open in Colab\].*", "", title.source)
+    title.source = re.sub(r"\n\n\[(Open in Colab|What the checks).*", "", title.source)
     shown = [cell for cell in _read(ROOT / "solutions", step).cells if "answers" not in _tags(cell)]
     for skeleton, solution in zip([title, *given], shown, strict=True):
         assert skeleton.source == _blanked(solution.source)

@@ -118,7 +118,7 @@ def test_a_new_step_s_solutions_are_decided_and_its_notebook_is_of_the_house_s_f
             shutil.copy(ROOT / name, copy / name)
     _run(copy, "solutions.grading.new_step", NAME)
     _run(copy, "solutions.grading.labs", "write")
-    _run(copy, "tests.submissions", "--step", NAME, "--out", "bank.json", "--messages", "docs/messages.md")
+    _run(copy, "tests.submissions", "--step", NAME, "--out", "bank.json", "--messages", "labs/messages")
     figures = json.loads((copy / "bank.json").read_text())
     assert [row["kind"] for row in figures["entries"]] == ["solution", "skeleton", "wrong", "right"]
     mistakes = ("accepted_wrong", "rejected_right", "lost_by_mistake", "failed_checks")

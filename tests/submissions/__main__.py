@@ -23,7 +23,7 @@ def main(
     out: Annotated[Path, typer.Option(help="Where the figures are written.")] = Path("results/submissions.json"),
     messages: Annotated[
         Path | None,
-        typer.Option(help="Write these steps' messages into this document again, and the bank's size into README.md."),
+        typer.Option(help="Write the pages of these steps' messages to this folder, and the bank's size to README.md."),
     ] = None,
     workers: Annotated[int, typer.Option(help="How many run beside each other where nothing is timed.")] = 2,
     sandbox: Annotated[bool, typer.Option(help="Grade each in the sandbox, by a judge, as a class is.")] = False,
@@ -71,13 +71,13 @@ def main(
         raise typer.Exit(1)
 
 
-def _write_messages(console: Console, document: Path, figures: dict[str, Any]) -> None:
+def _write_messages(console: Console, folder: Path, figures: dict[str, Any]) -> None:
     from helpers.tools.files import atomic_write
     from tests.submissions import size
-    from tests.submissions.messages import claims_without_message, write_messages
+    from tests.submissions.messages import claims_without_message, rows_of, write_messages
 
-    write_messages(document, figures)
-    if document.resolve() == size.MESSAGES:
+    write_messages(folder, rows_of(figures))
+    if folder.resolve() == size.MESSAGES:
         atomic_write(size.PAGE, size.with_size(size.PAGE.read_text()))
     if never := claims_without_message(figures):
         console.print(f"[red]no entry fails: {', '.join(never)}[/]")

@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 
 _ROOT = Path(__file__).resolve().parents[2]
-PAGE, MESSAGES = _ROOT / "README.md", _ROOT / "docs" / "messages.md"
+PAGE, MESSAGES = _ROOT / "README.md", _ROOT / "labs" / "messages"
 _SAID = re.compile(r"\d+ wrong and \d+ right solutions")
 
 

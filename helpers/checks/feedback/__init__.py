@@ -1,7 +1,7 @@
-"""Visible checks: one call a task, an answer within seconds. `feedback.progress()` shows all notebooks,
-`feedback.validate()` runs the notebook from clean.
+"""Visible checks: one call per task, a result within seconds. `feedback.progress()` shows all notebooks,
+`feedback.validate()` runs the notebook in a new kernel.
 
-What a check looks at stands in its step's room (helpers/checks/points); here it is run and shown.
+Each step's room in helpers/checks/points says what is checked. This package runs the checks and shows their results.
 """
 
 import os
@@ -15,20 +15,20 @@ __all__ = ["check_speed", "progress", "validate", *sorted(CHECKS)]
 
 
 def validate(notebook: str | None = None) -> None:
-    """Execute a notebook from the start in a new kernel, show which test cells pass, and offer it for handing in.
+    """Run a notebook from the top in a new kernel, show which test cells pass, and name the file to hand in.
 
-    The file on disk is executed as it was saved, and not changed; in Colab, the notebook as it is in the browser (tried
-    with a stand-in for Colab's modules). While nbgrader validates or grades, or this function does, it does nothing.
+    It runs the saved file and does not change it. In Colab it runs the notebook in the browser (tested with a stand-in
+    for Colab's modules). While nbgrader or this function runs the notebook, it does nothing.
 
     Args:
-        notebook: the file; without it the one that JupyterLab says this is, or the only step's in this folder.
+        notebook: the file. By default the one open in JupyterLab, or the only step's notebook in this folder.
 
     Raises:
-        InputError: no file is named, and which it is cannot be told; or it is no notebook.
+        InputError: no file is named and it is not clear which one is meant, or the file is not a notebook.
     """
     if not os.environ.get("NBGRADER_EXECUTION"):
         from helpers.checks.feedback.validation import (
-            validated,  # what reads and runs notebooks takes a second to import
+            validated,  # importing what runs notebooks takes a second
         )
 
         validated(notebook)

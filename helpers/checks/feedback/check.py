@@ -1,4 +1,4 @@
-"""Runs a visible check: its points on the case with the known seed, a card, and the exception that Validate sees."""
+"""Runs a visible check: asks its points on the case with the known seed, shows a card, raises what Validate sees."""
 
 import os
 import sys
@@ -14,18 +14,18 @@ from helpers.checks.probes.student import Student
 
 
 class NotYet(Exception):
-    """A visible check that has something to say; the card above it says what. It keeps nbgrader's Validate honest."""
+    """A visible check missed a point; the card above says which. Makes nbgrader's Validate fail."""
 
     def _render_traceback_(self) -> list[str]:
-        """IPython's hook: one line in place of a traceback into code that the student did not write."""
+        """IPython's hook: show one line instead of a traceback into code that the student did not write."""
         return [f"NotYet: {self}"]
 
 
 def visible(name: str, task: Task) -> Callable[..., None]:
-    """Return the function `name` that students call with what `task.takes` names.
+    """Return the function `name` that students call with the arguments named in `task.takes`.
 
-    It shows the card, remembers the outcome for `feedback.progress()`, and raises NotYet where a point was missed.
-    While nbgrader grades it does nothing: the grader asks there, and the time is theirs.
+    It shows the card, remembers the result for `feedback.progress()`, and raises NotYet if a point was missed.
+    While nbgrader grades it does nothing: the grader asks the points itself.
     """
 
     def run(*given: Any) -> None:
@@ -33,7 +33,7 @@ def visible(name: str, task: Task) -> Callable[..., None]:
             return
         if len(given) != len(task.takes):
             raise TypeError(f"feedback.{name}({', '.join(task.takes)}) takes {len(task.takes)}, not {len(given)}")
-        notebook = sys._getframe(1).f_globals  # what the cell sees: its other names, and the cells run so far
+        notebook = sys._getframe(1).f_globals  # the cell's globals: its other names, and the cells run so far
         card = judged(task, Student.in_process({**notebook, **dict(zip(task.takes, given, strict=True))}))
         show(card)
         remember(task.step, name, card.ok)
@@ -46,7 +46,7 @@ def visible(name: str, task: Task) -> Callable[..., None]:
 
 
 def judged(task: Task, student: Student) -> Card:
-    """Return the card of a check. What was missed for a reason that an earlier point gave is not said again."""
+    """Return the card of a check. A message that an earlier point gave is not repeated."""
     case, card, said = Case(student, VISIBLE_SEED), Card(task.title), set()
     for point in task.visible:
         try:
@@ -62,4 +62,4 @@ def _summary(card: Card) -> str:
     if os.environ.get("NBGRADER_EXECUTION") == "validate":  # Validate shows the exception, not the card
         return str(card)
     missed = sum(not line.ok for line in card.lines)
-    return f"{card.title}: {missed} point{'s' if missed > 1 else ''} to mend, named above"
+    return f"{card.title}: {missed} point{'s' if missed > 1 else ''} to fix, listed above"

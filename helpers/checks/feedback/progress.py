@@ -1,4 +1,4 @@
-"""`feedback.progress()`: the engine found here, and per notebook its points, the checks passed and the files made."""
+"""`feedback.progress()`: the engine in use, and each notebook's points, passed checks and files."""
 
 import json
 import os
@@ -23,18 +23,18 @@ def progress() -> Card:
 
 
 def _line(step: str) -> Line:
-    """Return what the overview shows of a notebook; points beside the 100 are a bonus."""
+    """Return a notebook's line; points outside the 100 are a bonus."""
     title, points, path = _about(notebooks_folder() / step / f"{step}.ipynb")
     names = [name for name, check in CHECKS.items() if check.step == step]
     files = [artifacts_folder() / name for name, maker in ARTIFACTS.items() if maker == step]
     passed, there = sum(name in _read().get(step, ()) for name in names), sum(file.is_file() for file in files)
     counts = f"{passed} of {len(names)} checks passed, {there} of {len(files)} files made"
-    worth = f"{points:g} points{' of bonus' * (step not in STEPS)}" if points else ""
+    worth = f"{points:g} {'bonus ' * (step not in STEPS)}points" if points else ""
     return Line(0 < passed == len(names) or None, title or step, counts, points=worth, link=path)
 
 
 def remember(step: str, check: str, ok: bool) -> None:
-    """Note whether a check passed. A folder that cannot be written to costs the overview only, never the check."""
+    """Note whether a check passed. If the folder cannot be written to, only the overview suffers, not the check."""
     passed = _read()
     names = set(passed.get(step, ())) - {check} | ({check} if ok else set())
     try:
@@ -46,8 +46,8 @@ def remember(step: str, check: str, ok: bool) -> None:
 
 
 def _about(path: Path) -> tuple[str, float, str]:
-    """Return a notebook's title, its points and its path from the current folder; empty where it cannot be read."""
-    from helpers.course.handout import read_notebook  # a second of imports, which no check needs
+    """Return a notebook's title, its points and its path from the current folder; empty if it cannot be read."""
+    from helpers.course.handout import read_notebook  # takes a second to import, and no check needs it
 
     try:
         cells = read_notebook(path).cells

@@ -1,4 +1,4 @@
-"""`feedback.check_speed(engine_path)`: how many times as fast as PyTorch an engine is on this machine, in seconds."""
+"""`feedback.check_speed(engine_path)`: compares an engine's speed with PyTorch's on this machine, within seconds."""
 
 import os
 import statistics
@@ -24,33 +24,33 @@ _PAIRS, _MOST_BYTES = 7, 1 << 30
 
 
 def check_speed(engine_path: str | Path) -> None:
-    """Time an engine of the lab and PyTorch FP32 in turns, at the batch that the engine is tuned for; show the ratio.
+    """Time an engine and PyTorch FP32 in turns, at the batch that the engine is tuned for; show the ratio of speeds.
 
-    It raises nothing where the engine is slow: a machine that is busy just now is no mistake of anybody's. While
-    nbgrader grades it does nothing; grading times the engine against the reference engine.
+    It raises nothing if the engine is slow: the machine may just be busy. While nbgrader grades it does nothing;
+    grading times the engine against the reference engine.
 
     Raises:
-        InputError: there is no such file, or it is no engine that runs here.
+        InputError: the file is missing, or not an engine that runs here.
     """
     if os.environ.get("NBGRADER_EXECUTION") == "autograde":
         return
     batch, run = _engine(Path(engine_path))
     ratios = _ratios(run, _pytorch(batch))
-    found = f"{statistics.median(ratios):.2f} times ({min(ratios):.2f} to {max(ratios):.2f} in {_PAIRS} pairs of turns)"
+    found = f"{statistics.median(ratios):.2f} times ({min(ratios):.2f} to {max(ratios):.2f} in {_PAIRS} pairs of runs)"
     title, missed = f"Faster than PyTorch FP32 at batch {batch}", None
     if statistics.median(ratios) < LEAST_SPEEDUP:
-        advice = "close other programs and run it again; if it stays so, look at the precision of the engine's layers"
-        missed = Missed(f"at least {LEAST_SPEEDUP} times as fast", found, advice)
+        advice = "close other programs and run it again; if it stays slow, check the precision of the engine's layers"
+        missed = Missed(f"at least {LEAST_SPEEDUP} times PyTorch's speed", found, advice)
     line = Line(missed is None, title, found if missed is None else "", missed)
     show(Card(f"Speed of {Path(engine_path).name}", [line], footer=f"{MODEL} · {label(batch=batch)}"))
 
 
 def _engine(path: Path) -> tuple[int, Callable[[], None]]:
-    """Return the batch that an engine is tuned for, and a function that runs such a batch and waits for its end."""
+    """Return the batch that an engine is tuned for, and a function that runs such a batch to its end."""
     plan = read_regular(path, _MOST_BYTES, "engine")
     engine = trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(plan)
     if engine is None:
-        raise InputError(f"{path.name} is no engine of this {trt.__name__.rpartition('.')[2]} {trt.__version__}")
+        raise InputError(f"{path.name} is not an engine of this {trt.__name__.rpartition('.')[2]} {trt.__version__}")
     batch = engine.get_tensor_profile_shape("input", 0)[1][0]
     context, stream, buffers = engine.create_execution_context(), cuda.Stream(), []
     context.set_input_shape("input", (batch, 3, EDGE, EDGE))
@@ -81,13 +81,13 @@ def _pytorch(batch: int) -> Callable[[], None]:
 
 
 def _ratios(ours: Callable[[], None], other: Callable[[], None]) -> list[float]:
-    """Return how many times as fast `ours` was in each pair of turns."""
+    """Return how many times as fast `ours` was in each pair of runs."""
     ours()
     other()
     return [_seconds(other) / _seconds(ours) for _ in range(_PAIRS)]
 
 
 def _seconds(run: Callable[[], None]) -> float:
-    """Return the seconds of a run, over as many as fill a fifth of a second."""
+    """Return the seconds per run, averaged over runs that fill at least a fifth of a second."""
     runs, seconds = timeit.Timer(run).autorange()
     return seconds / runs

@@ -1,4 +1,4 @@
-"""`feedback.validate()`: the notebook from clean, as nbgrader's Validate runs it, where that button is not at hand."""
+"""`feedback.validate()`: runs the notebook in a new kernel, as nbgrader's Validate button does."""
 
 import importlib
 import json
@@ -26,7 +26,7 @@ _CELL_SECONDS = 1800
 
 
 def validated(notebook: str | None) -> None:
-    """Do what `feedback.validate` says."""
+    """Implement `feedback.validate`."""
     colab = importlib.import_module("google.colab") if notebook is None and "google.colab" in sys.modules else None
     path = None if colab else _found(notebook)
     content = _open_in_colab() if path is None else read_notebook(path)
@@ -60,7 +60,7 @@ def _judged(content: NotebookNode, title: str, folder: Path) -> Card:
         on_cell_executed=_next,
     )
     search = os.pathsep.join([str(Path(__file__).resolve().parents[3]), os.environ.get("PYTHONPATH", "")])
-    with suppress(DeadKernelError, CellTimeoutError):  # the cells that had not ended say so
+    with suppress(DeadKernelError, CellTimeoutError):  # unfinished cells say so in their lines
         client.execute(env={**os.environ, "PYTHONPATH": search.rstrip(os.pathsep), "NBGRADER_EXECUTION": "validate"})
     list(shown)
     tests = {index: cell for index, cell in code.items() if cell.metadata.get("nbgrader", {}).get("grade")}
@@ -74,10 +74,10 @@ def _line(cell: NotebookNode, ended: bool) -> Line:
         return Line(True, name)
     if not ended:
         found = f"the kernel died, or a cell took more than {_CELL_SECONDS // 60} minutes"
-        advice = "restart the kernel and run the cells one by one: which is the first that does not end?"
-        return Line(False, name, missed=Missed(f"the cell {name} runs to its end", found, advice))
+        advice = "restart the kernel and run the cells one by one to find the one that does not finish"
+        return Line(False, name, missed=Missed(f"the cell {name} to finish", found, advice))
     first, *rest = (failed.evalue or failed.ename).strip().splitlines()
-    missed = Missed(f"the cell {name} runs without an error", f"{failed.ename}: {first}", "\n".join(rest[:12]))
+    missed = Missed(f"the cell {name} to run without an error", f"{failed.ename}: {first}", "\n".join(rest[:12]))
     return Line(False, name, missed=missed)
 
 
@@ -89,7 +89,7 @@ def _found(notebook: str | None) -> Path:
     steps = [path for name in NOTEBOOKS if (path := Path(f"{name}.ipynb")).is_file()]
     if len(steps) != 1:
         there = ", ".join(path.name for path in steps) or "no step's notebook"
-        raise InputError(f"which notebook? Here is {there}; name it: feedback.validate('01_export.ipynb')")
+        raise InputError(f"which notebook? This folder has {there}; name one: feedback.validate('01_export.ipynb')")
     return steps[0]
 
 
@@ -103,6 +103,6 @@ def _open_in_colab() -> NotebookNode:
 
 
 def _step_of(content: NotebookNode) -> str:
-    """Return the step whose number the notebook's title has."""
+    """Return the step whose number is in the notebook's title."""
     title = content.cells[0].source.splitlines()[0] if content.cells else ""
     return next((step for step in NOTEBOOKS if title.startswith(f"# Step {int(step[:2])} ")), "")

@@ -1,10 +1,10 @@
-"""What every function that builds an engine is asked, written once. A step says its function, profile and network.
+"""The points of every function that builds an engine, written once. A step gives its function, profile and network.
 
     FP16 = Builder("build_engine_fp16", "fp16", (1, 8, 8))
     ENGINE = Task("fp16_engine", check="check_fp16_engine", takes=(FP16.function,))
     FP16.ask(ENGINE, plan=0.5, written=0.25, profile=0.25, half_precision=1.5)      # points and their worth
 
-What only real outputs tell is asked by solutions/checks/trusted/builder.py, in the same form.
+solutions/checks/trusted/builder.py adds the points that need real outputs, in the same form.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,14 +21,14 @@ from helpers.checks.probes.student import Reply
 from helpers.toys.networks import tiny_onnx
 from trtcpu.api_changes import replacement
 
-_FORGED = "what lies at engine_path afterwards: the student's process reads the file back"
-FAILED = "that it raises where a build is made to fail, and what file is left: the student's process says so"
-_LIMIT = "the limit that the build was given: no plan of TensorRT holds it"
+_FORGED = "the file at engine_path: the student's process reads it back"
+FAILED = "the exception when a build is made to fail, and the file that is left: the student's process says so"
+_LIMIT = "the workspace limit of the build: TensorRT's plans do not hold it"
 
 
 @dataclass(frozen=True)
 class Builder:
-    """A function `function(onnx_path, engine_path, *more, **options)` of the notebook, and what it is tried on.
+    """A function `function(onnx_path, engine_path, *more, **options)` of the notebook, and what it is tested with.
 
     Args:
         function: its name.
@@ -36,9 +36,9 @@ class Builder:
         batches: least, best and largest batch of its one profile.
         network: makes a model's ONNX bytes from a seed.
         ends: the names of the model's inputs and outputs.
-        options: its keyword arguments, or a function of the case that gives them.
-        extra: the probe `extra(notebook, folder, seed)` that makes its further arguments on the student's side, where
-            they are no plain data: a calibrator, the path of a cache.
+        options: its keyword arguments, or a function of the case that returns them.
+        extra: the probe `extra(notebook, folder, seed)` that makes further arguments on the student's side if they
+            are not plain data: a calibrator, the path of a cache.
     """
 
     function: str
@@ -50,31 +50,31 @@ class Builder:
     extra: Callable[..., Any] | None = None
 
     def model(self, case: Case, which: str = "network") -> bytes:
-        """Return a small model with weights of the case's own."""
+        """Return a small model whose weights the case's seed decides."""
         return self.network(case.number(f"{self.purpose}.{which}"))
 
     def built(self, case: Case, onnx: bytes = b"", *, fresh: bool = False, **how: Any) -> builders.Built:
-        """Return what `build_engine` answers for a model, or else the case's; `fresh`: of another build.
+        """Return the answer of `build_engine` for a model, by default the case's; `fresh` builds again.
 
-        `how` overrides `options`, or is `before`: a model to be built first at the same paths.
+        `how` overrides `options`, or is `before`: a model to build first at the same paths.
         """
         asked = {"onnx": onnx or self.model(case), **self._arguments(case), **how}
         return case.call(build_engine, fresh=fresh, **asked).require(self.function)
 
     def plan(self, case: Case) -> bytes:
-        """Return the engine that was built, wherever it is."""
+        """Return the built engine, returned or in the file."""
         return builders.plan_of(self.built(case), self.function)
 
     def ask(self, task: Task, **worth: float) -> None:
-        """Give the task the points that `worth` names, in its order."""
+        """Give the task the points named in `worth`, in its order."""
         for name, points in worth.items():
             title, judge, reported = self._points(worth)[name]
             task.point(f"{self.purpose}.{name}", points, title, reported)(judge)
 
     def _points(self, worth: Mapping[str, float]) -> dict[str, tuple[str, Callable[[Case], str], str]]:
         least, best, most = self.batches
-        profile = f"Its profile is the given one: batches {least} to {most}, tuned for {best}"
-        stays = "A build that fails raises, and an earlier engine file stays"
+        profile = f"One profile: batches {least} to {most}, tuned for {best}"
+        stays = "A failed build raises, and keeps the earlier engine file"
         return {
             "plan": (
                 "A serialized engine is returned",
@@ -97,7 +97,7 @@ class Builder:
                 lambda case: builders.workspace_limited(self.built(case)),
                 _LIMIT,
             ),
-            "parser_errors": ("An unparsable model gives an error with the parser's reason", self._parser_errors, ""),
+            "parser_errors": ("If parsing fails, the exception has the parser's errors", self._parser_errors, ""),
             "failures": (stays, self._failures, FAILED),
         }
 
@@ -107,20 +107,20 @@ class Builder:
         return builders.repeats_parser(reply.value["raised"], reply.output, operator)
 
     def _failures(self, case: Case) -> str:
-        what = "a build that gives None"
+        what = "a build that returns None"
         return f"{what}: {self._failed(case, self.model(case), what, parsed=True).value['raised'][:120]}"
 
     def _failed(self, case: Case, onnx: bytes, what: str, parsed: bool = False) -> Reply:
-        """Return how the function ends where it must fail: with a RuntimeError, and an earlier engine where it was."""
+        """Return how the function fails; raise Missed unless with a RuntimeError, and the earlier engine file kept."""
         reply = case.call(failing_build, onnx=onnx, parsed=parsed, **self._arguments(case))
         failed = reply.require(self.function)
         if not (failed["as_asked"] and failed["raised"]):
             found = failed["raised"] or "no exception"
-            advice = "test what each call of TensorRT returns, and raise RuntimeError with its reason"
-            raise Missed(f"a RuntimeError that you raise for {what}", found, replacement(found) or advice)
+            advice = "check what each TensorRT call returns, and raise RuntimeError with the reason"
+            raise Missed(f"your own RuntimeError for {what}", found, replacement(found) or advice)
         if not failed["kept"]:
-            found = f"after {what} it was another or gone"
-            raise Missed("the engine file of an earlier build as it was", found, "write it once there is an engine")
+            found = f"changed or gone after {what}"
+            raise Missed("the earlier engine file unchanged", found, "write the file only when the build has succeeded")
         return reply
 
     def _arguments(self, case: Case) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""One case: a student's work and a seed, from which every input of the points is drawn."""
+"""One case: a student's work, and the seed from which all inputs of its points are drawn."""
 
 import zlib
 from typing import Any
@@ -9,17 +9,17 @@ from helpers.checks.probes.answer import Probe
 from helpers.checks.probes.student import Reply, Student
 
 VISIBLE_SEED = 2026
-"""The seed of visible checks: the same inputs each time, and other ones than any hidden claim's."""
+"""The seed of visible checks: the same inputs each time. Hidden checks use other inputs."""
 
 
 class Case:
-    """One judgement of one student's work. The same seed gives the same inputs."""
+    """A student's work under one seed. The same seed gives the same inputs."""
 
     def __init__(self, student: Student, seed: int) -> None:
         self.student, self.seed = student, seed
 
     def random(self, purpose: str) -> np.random.Generator:
-        """Return the generator for one purpose; the order of the points does not change what it yields."""
+        """Return the generator for one purpose; its numbers do not depend on the order of the points."""
         return np.random.default_rng([self.seed, zlib.crc32(purpose.encode())])
 
     def number(self, purpose: str) -> int:
@@ -27,9 +27,9 @@ class Case:
         return int(self.random(purpose).integers(2**31))
 
     def call(self, probe: Probe | str, **data: Any) -> Reply:
-        """Run a probe on the student's work; as `Student.call`."""
+        """Run a probe on the student's work, as `Student.call` does."""
         return self.student.call(probe, **data)
 
     def artifact(self, name: str) -> bytes | None:
-        """Return a deliverable's bytes, None where the student did not make it."""
+        """Return a deliverable's bytes, None if the student did not make it."""
         return self.student.artifact(name)

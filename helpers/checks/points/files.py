@@ -1,4 +1,4 @@
-"""Files that a student made, read where strangers' files are loaded."""
+"""Reads files that a student made, in the place where untrusted files are loaded."""
 
 import io
 import math
@@ -13,32 +13,32 @@ from helpers.checks.probes.loads import loads
 from trtcpu.bounded_json import loads as loads_json
 from trtcpu.errors import InputError, LabError
 
-_MOST_JSON_BYTES = 4 << 20  # the lab's own take some 20 kB
+_MOST_JSON_BYTES = 4 << 20  # the lab's own files have about 20 kB
 
 
 def needed(case: Case, name: str, try_this: str) -> bytes:
-    """Return an artifact's bytes; raise Missed where it is not there, or empty."""
+    """Return an artifact's bytes; raise Missed if it is missing or empty."""
     content = case.artifact(name)
     if not content:
-        raise Missed(f"{name} among the artifacts", "an empty file" if content == b"" else "no such file", try_this)
+        raise Missed(f"the file {name}", "an empty file" if content == b"" else "no such file", try_this)
     return content
 
 
 def json_of(case: Case, name: str, try_this: str) -> Any:
-    """Return what an artifact holds as JSON; raise Missed where it is not there, or is no JSON."""
+    """Return an artifact's JSON content; raise Missed if it is missing or not JSON."""
     try:
         return parsed(needed(case, name, try_this))
     except LabError as error:
-        raise Missed(f"{name} to be JSON", str(error)[:120], try_this) from error
+        raise Missed(f"valid JSON in {name}", str(error)[:120], try_this) from error
 
 
 def rows_of(
     case: Case, name: str, numbers: Sequence[str], try_this: str, by: Sequence[str] = ("name",)
 ) -> tuple[dict[str, Any], dict[Any, dict[str, float]]]:
-    """Return a JSON artifact {"rows": [...]}, and its rows by name (by several keys: a tuple), each with its `numbers`.
+    """Return a JSON artifact {"rows": [...]}, and its rows' `numbers` by name, or by a tuple of the keys `by`.
 
     Raises:
-        Missed: there is no such file, or a row lacks a key, or its value there is no finite number.
+        Missed: the file is missing, a row lacks a key, or a value is not a finite number.
     """
     content = json_of(case, name, try_this)
     try:
@@ -52,22 +52,22 @@ def rows_of(
 
 def _finite(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise ValueError(f"{value!r} is no finite number")
+        raise ValueError(f"{value!r} is not a finite number")
     return float(value)
 
 
 @loads
 def array_of(content: bytes) -> np.ndarray:
-    """Return the array that a .npy file holds."""
+    """Return the array in a .npy file."""
     return np.load(io.BytesIO(content), allow_pickle=False)
 
 
 @loads
 def parsed(content: bytes) -> Any:
-    """Return what JSON text holds.
+    """Return the content of JSON text.
 
     Raises:
-        InputError: it is none.
+        InputError: it is not JSON.
     """
     try:
         return loads_json(content, largest=_MOST_JSON_BYTES)

@@ -1,7 +1,7 @@
-"""A function of the notebook that must equal a trusted one on drawn inputs.
+"""Compares a function of the notebook with right answers on drawn inputs.
 
-compare(case, "break_even", [((2.0, 4.0, 8.0), 500), ((2.0, 8.0, 8.0), None)], "milliseconds over what a call saves")
-compare(case, "choose_groups", [((table, 0.01), Raises("ValueError"))], "is the target reached at the end?")
+compare(case, "break_even", [((2.0, 4.0, 8.0), 500), ((2.0, 8.0, 8.0), None)], "divide by what a call saves")
+compare(case, "choose_groups", [((table, 0.01), Raises("ValueError"))], "check the target at the end")
 """
 
 import math
@@ -23,7 +23,7 @@ _SHOWN, _MOST_DIFFERENCES, _MOST_SHOWN = 160, 3, 12
 
 
 class Answered(TypedDict):
-    """What one call gave: its value as plain data, or the type and text of what it raised."""
+    """The result of one call: its value as plain data, or the type and text of its exception."""
 
     value: Any
     raised: str | None
@@ -46,7 +46,7 @@ class OneOf:
 
 @probe
 def results_of(notebook: Notebook, *, name: str, calls: list[list[Any]], raising: bool = False) -> list[Answered]:
-    """Call a function of the notebook once for each list of arguments; `raising`: what it raises is an answer too."""
+    """Call a function of the notebook once for each list of arguments; with `raising`, exceptions are answers too."""
     function, answers = notebook[name], list[Answered]()
     for arguments in calls:
         try:
@@ -83,13 +83,13 @@ def compare(
     through: Probe = results_of,
     given: Mapping[str, Any] | None = None,
 ) -> str:
-    """Call `function` on the arguments of each pair, and compare what it gives with the pair's right answer.
+    """Call `function` with the arguments of each pair, and compare its results with the pair's right answer.
 
-    Numbers may differ by `rtol` of the right one or by `atol`. Of a dictionary, keys that were not asked for are free.
-    Where arguments have to be made on the student's side, a probe does it that is `given` more, and calls `through`.
+    Numbers may differ by `rtol` of the right one or by `atol`. Extra keys of a dictionary are ignored. If arguments
+    must be made on the student's side, the probe `through` makes them; `given` are its further arguments.
 
     Raises:
-        Missed: an answer differs; it names where, what was expected and what was found.
+        Missed: an answer differs; the message says where, what was expected and what was found.
     """
     calls = [list(arguments) for arguments, _ in pairs]
     raising = any(isinstance(right, Raises) for _, right in pairs)
@@ -101,7 +101,7 @@ def compare(
             _same_error(call, answer, right, advice)
         else:
             agree(answer["value"], right, call, advice, rtol=rtol, atol=atol)
-    return f"{len(pairs)} call{'s' * (len(pairs) > 1)} of {function} answered right"
+    return f"{len(pairs)} call{'s' * (len(pairs) > 1)} of {function} correct"
 
 
 def _same_error(call: str, answer: Answered, right: Any, advice: str) -> None:
@@ -114,29 +114,29 @@ def _same_error(call: str, answer: Answered, right: Any, advice: str) -> None:
 
 
 def agree(found: Any, right: Any, what: str, advice: str, *, rtol: float = 1e-6, atol: float = 1e-12) -> None:
-    """Raise Missed where a value differs from the right one, nested in lists and dictionaries as it may be."""
+    """Raise Missed if a value, possibly nested in lists and dictionaries, differs from the right one."""
     differing = list(_differences(plain(found), plain(right), "", rtol, atol))
     if not differing:
         return
     shown = differing[:_MOST_DIFFERENCES]
     more = f" (and {len(differing) - len(shown)} more differ)" if len(differing) > len(shown) else ""
-    if not shown[0][0]:  # the value itself, not a part of it
+    if not shown[0][0]:  # the value itself differs, not a part of it
         raise Missed(f"{shown[0][1]} from {what}", shown[0][2], advice)
     should, was = (", ".join(f"{part[0]} = {part[side]}" for part in shown) for side in (1, 2))
     raise Missed(f"{what}: {should}", was + more, advice)
 
 
 def outputs_near(outputs: np.ndarray, expected: np.ndarray, tolerance: float, what: str, advice: str) -> str:
-    """Return evidence that outputs [N, …] are the expected ones within a relative error; raise Missed where not."""
+    """Return evidence that outputs [N, …] are the expected ones within a relative error, or raise Missed."""
     error = relative_error(outputs, expected) if outputs.shape == expected.shape else math.inf
     if not error <= tolerance:
         found = f"outputs of shape {outputs.shape}, a relative error of {error:.2g}"
-        raise Missed(f"{what} of shape {expected.shape}, within {tolerance:.2g}", found, advice)
+        raise Missed(f"{what} to a relative error of {tolerance:.2g}, shape {expected.shape}", found, advice)
     return f"relative error {error:.1g} at batch {len(expected)}"
 
 
 def _differences(found: Any, right: Any, place: str, rtol: float, atol: float) -> Iterator[tuple[str, str, str]]:
-    """Yield (place, expected, found) of each part that differs."""
+    """Yield (place, expected, found) for each part that differs."""
     if isinstance(right, Mapping) and isinstance(found, Mapping):
         for key, value in right.items():
             part = f"{place}[{key!r}]" if place else str(key)
@@ -170,7 +170,7 @@ _NOTHING = _Nothing()
 
 
 def short(value: Any) -> str:
-    """Return a value as a student reads it: numbers to six digits, long lists and dictionaries cut."""
+    """Return a value as a message shows it: numbers to six digits, long lists and dictionaries cut."""
     if isinstance(value, OneOf):
         return " or ".join(map(short, value.values))
     if isinstance(value, np.ndarray):

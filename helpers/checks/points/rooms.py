@@ -1,4 +1,4 @@
-"""The tasks of all steps, by the name of the visible check that notebooks call."""
+"""The tasks of all steps, by the name of their visible check."""
 
 from importlib import import_module
 

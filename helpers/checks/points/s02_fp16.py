@@ -1,14 +1,14 @@
-"""Step 2, build_engine_fp16(onnx_path, engine_path): a half-precision engine of the model it was given."""
+"""Step 2, build_engine_fp16(onnx_path, engine_path): an FP16 engine of the given model."""
 
 from helpers.checks.points.builder import Builder
 from helpers.checks.points.builders import WORKSPACE_GB
 from helpers.checks.points.task import Task
 
 BATCH = 8
-"""The largest batch of the profile that the task gives."""
+"""The largest batch of the task's profile."""
 
 PROMISES = (f"a workspace of {WORKSPACE_GB} GB", f"the given profile for batches up to {BATCH}")
-"""What the notebook's text says in figures."""
+"""Figures in the notebook's text."""
 
 FP16 = Builder("build_engine_fp16", "fp16", (1, BATCH, BATCH))
 ENGINE = Task("fp16_engine", check="check_fp16_engine", takes=(FP16.function,))

@@ -1,4 +1,4 @@
-"""Step 3: an engine for batches 1 to 32, how many images per second it does, and where more batch is of no more use."""
+"""Step 3: an engine for batches 1 to 32, its throughput, and the batch at which throughput saturates."""
 
 import math
 from functools import partial
@@ -20,9 +20,9 @@ Row = tuple[int, float]
 
 RATE, SATURATION = "images_per_second", "saturation_batch"
 TABLE = "measured_throughput"
-"""What the notebook calls {batch: images per second} of the FP16 engine."""
+"""The notebook's variable with {batch: images per second} of the FP16 engine."""
 GAIN_PERCENT = 10
-"""From this gain on, the next larger batch is worth it."""
+"""The next larger batch is worth it if it gains at least this much."""
 
 PROMISES = (
     "min, opt, max = batch {}, {}, {}".format(*PROFILE_BATCHES),
@@ -30,11 +30,11 @@ PROMISES = (
     f"gains less than {GAIN_PERCENT} %",
     f"every step gains {GAIN_PERCENT} % or more",
 )
-"""What the notebook's text says in figures."""
+"""Figures in the notebook's text."""
 
 _CLOSE = 2e-3  # a rate may be rounded to a tenth of an image, and reading the clock takes a moment
 _LATEST = 1.5
-"""No run starts after this share of the seconds asked for."""
+"""No run may start later than this multiple of the seconds asked for."""
 
 DYNAMIC = Builder("build_engine_dynamic", "dynamic", PROFILE_BATCHES)
 ENGINE = Task("dynamic_engine", check="check_dynamic_engine", takes=(DYNAMIC.function,))
@@ -46,17 +46,18 @@ DYNAMIC.ask(ENGINE, plan=0.3, written=0.2, profile=1.75, half_precision=1, works
 
 
 def twin(case: Case) -> builders.Built:
-    """Return what it builds for fp16=False."""
+    """Return the build for fp16=False."""
     return DYNAMIC.built(case, options={"fp16": False})
 
 
-@ENGINE.point("dynamic.fp32", 0.5, "fp16=False gives the same engine in FP32")
+@ENGINE.point("dynamic.fp32", 0.5, "With fp16=False the engine is FP32")
 def fp32(case: Case) -> str:
     built = twin(case)
     flags, plan = builders.asked_for(built)["flags"], builders.plan_of(built, DYNAMIC.function)
     runs = builders.facts_of(plan, "the engine")["precisions"]
     lower = [name for name in ("FP16", "BF16", "INT8") if flags[name] or name.lower() in runs]
-    agree(lower, [], "what fp16=False allows below FP32", "set the flag only if fp16")
+    right = {"lower precisions": []}
+    agree({"lower precisions": lower}, right, "fp16=False", "set the FP16 flag only if fp16 is true")
     builders.profile_is(plan, PROFILE_BATCHES)
     builders.workspace_limited(built)
     return f"layers by precision: {runs}; profile and workspace as with FP16"
@@ -72,14 +73,14 @@ def timed_rate(notebook: Notebook, *, batch: int, seconds: float) -> Ran:
     return ran(notebook, measure, lambda model: measure(lambda: model(images), batch, seconds))
 
 
-@MEASURE.point("dynamic.measured", 0.5, "images_per_second counts images over the time that passed")
+@MEASURE.point("dynamic.measured", 0.5, "images_per_second divides images by the time that passed")
 def rate(case: Case) -> str:
     draw = case.random("dynamic.rate")
-    uneven = draw.uniform((25, 2, 2, 2), (35, 3, 3, 3)).tolist()  # the first tells little of the others
+    uneven = draw.uniform((25, 2, 2, 2), (35, 3, 3, 3)).tolist()  # the first tells little about the others
     steady, slow = draw.uniform(3, 5, 50).tolist(), draw.uniform(110, 140, 4).tolist()
     for batch, runs_ms, seconds in ((int(draw.integers(3, 64)), uneven, 0.25), (2, steady, 0.5), (1, slow, 0.05)):
         _check_rate(case, {"durations_ms": runs_ms, "first_ms": [180.0]}, batch, seconds)
-    return "images over the time that passed, after a first run that does not count"
+    return "images divided by the time that passed, without the first run"
 
 
 def _check_rate(case: Case, model: dict[str, Any], batch: int, seconds: float) -> None:
@@ -88,34 +89,34 @@ def _check_rate(case: Case, model: dict[str, Any], batch: int, seconds: float) -
     starts, ends = found.log["start_s"], found.log["end_s"]
     rates = {warm: batch * (found.calls - warm) / (ends[-1] - ends[warm - 1]) for warm in range(1, found.calls)}
     if not rates:
-        raise Missed(f"{call} to call run() before the clock starts, then until then", "1 call", "call run() once more")
+        raise Missed(f"{call} to warm up with one run(), then time more", "1 call", "call run() more than once")
     said = number(found.returned, call, found.returned, "return images per second")
     warm = [runs for runs, right in rates.items() if math.isclose(said, right, rel_tol=_CLOSE)] or [1]
-    advice = "divide the images of the runs that count by the seconds that really passed for them"
+    advice = "divide the images of the timed runs by the seconds that these runs took"
     agree(said, float(rates[warm[0]]), call, advice, rtol=_CLOSE)
     # Several lengths of the warm-up may give the same rate: the function may have used any of them.
     begins = [ends[runs - 1] for runs in warm]
     least, latest = seconds * (1 - _CLOSE), seconds * _LATEST
     if not any(ends[-1] - begin >= least and starts[-1] - begin <= latest for begin in begins):
         took = f"{ends[-1] - begins[0]:.2f} s, {found.calls - warm[0]} runs"
-        raise Missed(f"{call} to run until {seconds:g} s have passed", took, "repeat while less time has passed")
+        raise Missed(f"{call} to run until {seconds:g} s have passed", took, "repeat until this much time has passed")
 
 
 @probe
 def saturations(notebook: Notebook, *, name: str, calls: list[list[Any]], raising: bool) -> list[Answered]:
-    """Answer as `results_of`; a table comes as [[batch, images per second], …]."""
+    """Answer like `results_of`; a table comes as [[batch, images per second], …]."""
     rule = notebook[name]
     return results_of({name: lambda table: rule(dict(table))}, name=name, calls=calls, raising=raising)
 
 
 @SATURATES.point("dynamic.saturation", 0.5, "saturation_batch follows the rule on made-up measurements")
 def saturation(case: Case) -> str:
-    advice = f"go up in size; stop at the first batch whose next larger one gains less than {GAIN_PERCENT} %"
+    advice = f"go up through the batches; stop where the next larger one gains less than {GAIN_PERCENT} %"
     return compare(case, SATURATION, _made_up(case), advice, through=saturations)
 
 
 def _made_up(case: Case) -> list[tuple[tuple[list[Row]], int]]:
-    """Return tables, each as the one argument of a call, with the batch that the rule gives for it."""
+    """Return tables, each as the argument of a call, with the batch that the rule gives."""
     draw = case.random("dynamic.tables")
     much, little = partial(draw.uniform, 1.15, 1.9), partial(draw.uniform, 0.97, 1.08)
     gains = (
@@ -131,7 +132,7 @@ def _made_up(case: Case) -> list[tuple[tuple[list[Row]], int]]:
         ([], 0),
     )
     tables = [_table(draw, draw.uniform(300, 3000) * np.cumprod([1.0, *steps]), place) for steps, place in gains]
-    exact, slow = [500.0, 550.0, 500.0], [2.1, 2.1 * 1.15]  # slow: whole images per second tell nothing
+    exact, slow = [500.0, 550.0, 500.0], [2.1, 2.1 * 1.15]  # slow: rounded to whole images per second, the gain is lost
     return [*tables, _table(draw, np.array(exact), 1), _table(draw, np.array(slow), 1)]
 
 
@@ -143,7 +144,7 @@ def _table(draw: np.random.Generator, rates: np.ndarray, place: int) -> tuple[tu
 
 @probe
 def measured_table(notebook: Notebook) -> dict[str, float]:
-    """Return the notebook's TABLE, images per second by batch; nothing where it is no such table."""
+    """Return the notebook's TABLE, images per second by batch; empty if it is not such a table."""
     try:
         return {str(batch): float(rate) for batch, rate in notebook.value(TABLE).items()}
     except (AttributeError, TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Step 10: an engine with several profiles, which of them serves a batch, and batches through two streams at once."""
+"""Step 10: an engine with several profiles, the profile for a batch, and batches in two streams at the same time."""
 
 from typing import Any, TypedDict
 
@@ -23,13 +23,13 @@ from helpers.toys.networks import tiny_onnx
 PICK, RUN = "pick_profile", "run_batches"
 
 PROMISES = ("`[(1, 1, 4), (2, 16, 64)]`",)
-"""What the notebook's text says in figures."""
+"""Figures in the notebook's text."""
 
 Triple = tuple[int, int, int]
 
 
 def triples(case: Case) -> list[Triple]:
-    """Return three triples whose ranges overlap, in no order of size, two of them with the same ends."""
+    """Return three triples with overlapping ranges, not sorted by size, two of them with the same ends."""
     draw = case.random("profiles.triples")
     low, middle, high = (int(draw.integers(*ends)) for ends in ((2, 4), (5, 8), (9, 13)))
     return [(1, 1, low), (low, middle, high), (low, middle - 1, high)]
@@ -48,7 +48,7 @@ def ranges(case: Case) -> str:
     profiles = builders.facts_of(PROFILES.plan(case), "the engine")["profiles"]
     found = [tuple(shape[0] for shape in shapes) for profile in profiles for shapes in profile.values()]
     if found != triples(case):
-        advice = "make a profile for each triple, set min, opt, max in this order, and add each to the configuration"
+        advice = "add one profile per triple, each with min, opt and max in this order"
         raise Missed(f"profiles of batches {triples(case)}", f"{found}", advice)
     return f"profiles of batches {found}"
 
@@ -64,14 +64,14 @@ def failures(case: Case) -> str:
     found = case.call(failing_build, parsed=False, **asked).require(PROFILES.function)
     if not (found["as_asked"] and found["raised"]):
         told = found["raised"] or "no exception: an engine without this profile, or with another"
-        advice = "look at what add_optimization_profile returns: −1 is no index"
-        raise Missed(f"a RuntimeError that you raise for {wrong}", told, advice)
+        advice = "check what add_optimization_profile returns: −1 is a failure"
+        raise Missed(f"your own RuntimeError for {wrong}", told, advice)
     return found["raised"]
 
 
 @probe
 def picks(notebook: Notebook, *, name: str, calls: list[list[Any]], raising: bool, plan: bytes) -> list[Answered]:
-    """Answer as `results_of`; each call has the plan's engine before its arguments."""
+    """Answer like `results_of`; each call gets the plan's engine before its arguments."""
     engine, pick = _engine(plan), notebook[name]
     return results_of({name: lambda batch: pick(engine, batch)}, name=name, calls=calls, raising=raising)
 
@@ -82,7 +82,7 @@ def _engine(plan: bytes) -> Any:
 
 _RANGES: tuple[Triple, ...] = ((2, 2, 4), (7, 7, 7), (9, 48, 64), (3, 24, 64))
 _SERVED = (2, 3, 4, 6, 7, 8, 9, 20, 40, 64)
-"""Both ends of ranges; and batches whose nearest OPT is of a range that does not hold them: 6 and 8."""
+"""Both ends of ranges, and batches (6 and 8) whose nearest OPT is in a range that does not hold them."""
 
 
 def _picks(case: Case, answers: dict[int, Any], ordered: list[Triple], advice: str) -> str:
@@ -96,25 +96,25 @@ def _ordered(case: Case) -> list[Triple]:
     return [_RANGES[index] for index in case.random("profiles.order").permutation(len(_RANGES))]
 
 
-@ENGINE.point("profiles.picked", 0.25, "pick_profile gives the profile that holds the batch and whose OPT is nearest")
+@ENGINE.point("profiles.picked", 0.25, "pick_profile returns the profile that holds the batch, with the nearest OPT")
 def picked(case: Case) -> str:
     ordered, right = _ordered(case), {}
     for batch in _SERVED:
         holding = [triple for triple in ordered if triple[0] <= batch <= triple[2]]
         right[batch] = ordered.index(min(holding, key=lambda triple: abs(triple[1] - batch)))
-    return _picks(case, right, ordered, "keep those whose range holds the batch, and compare their OPTs")
+    return _picks(case, right, ordered, "take those whose range holds the batch, and compare their OPTs")
 
 
-@ENGINE.point("profiles.refused", 0.25, "pick_profile raises ValueError for a batch that no profile holds")
+@ENGINE.point("profiles.refused", 0.25, "pick_profile raises ValueError if no profile holds the batch")
 def refused(case: Case) -> str:
     outside = dict.fromkeys((1, 65), Raises("ValueError"))
-    return _picks(case, outside, _ordered(case), "raise it where no range holds the batch")
+    return _picks(case, outside, _ordered(case), "raise ValueError if no range holds the batch")
 
 
 _IMAGE = (2, 28, 36)
 _MOST = 6
 _RAGGED = [_MOST] * 6 + [3]
-_WATCHED = "copies, runs and waits by stream: noted in the student's process"
+_WATCHED = "copies, runs and synchronisations by stream: noted in the student's process"
 
 
 def batches_of(seed: int, numbers: list[int]) -> list[np.ndarray]:
@@ -123,7 +123,7 @@ def batches_of(seed: int, numbers: list[int]) -> list[np.ndarray]:
 
 
 class Streamed(TypedDict):
-    """What `run_batches` returned, each array's copy or another value's type, and what was counted meanwhile."""
+    """The result of `run_batches`, as copies of arrays or types of other values, and the counted calls."""
 
     outputs: list[np.ndarray | str] | str
     counts: dict[str, int]
@@ -131,7 +131,7 @@ class Streamed(TypedDict):
 
 @probe
 def run_streams(notebook: Notebook, *, plan: bytes, seed: int, numbers: list[int], streams: int) -> Streamed:
-    """Call `run_batches` once, watched, on batches of `numbers` images that come from a generator."""
+    """Call `run_batches` once, watched, on a generator of batches of `numbers` images."""
     engine, given = _engine(plan), batches_of(seed, numbers)
     with watched() as watch:
         found = notebook[RUN](engine, (batch for batch in given), streams)
@@ -139,7 +139,7 @@ def run_streams(notebook: Notebook, *, plan: bytes, seed: int, numbers: list[int
     outputs: list[np.ndarray | str] | str = type(found).__name__
     if isinstance(found, (list, tuple)):
         outputs = [one.copy() if isinstance(one, np.ndarray) else type(one).__name__ for one in found]
-        counts["batches read before their scores were there"] = sum(map(_not_there, outputs))
+        counts["batches read before their scores had arrived"] = sum(map(_not_there, outputs))
     return {"outputs": outputs, "counts": counts}
 
 
@@ -148,7 +148,7 @@ def _not_there(scores: np.ndarray | str) -> bool:
 
 
 def _counts(watch: Watch) -> dict[str, int]:
-    """Return what the points ask of the calls, by the words of their messages."""
+    """Return counts of the calls, by the words of the points' messages."""
     calls = {what: [call for call in watch.log if call.what == what] for what in ("in", "out", "run", "blocking")}
     runs, copies = calls["run"], calls["in"] + calls["out"]
     first = watch.log.index(runs[0]) if runs else 0
@@ -156,18 +156,16 @@ def _counts(watch: Watch) -> dict[str, int]:
         "copies in": len(calls["in"]),
         "copies out": len(calls["out"]),
         "copies that block": len(calls["blocking"]),
-        "copies with ordinary arrays": sum(not copy.pinned for copy in copies),
+        "copies of unpinned arrays": sum(not copy.pinned for copy in copies),
         "allocations after the first run": sum("buffers" in call.what for call in watch.log[first:]),
         "runs": len(runs),
-        "runs after the first with nothing else under way": sum(not run.beside for run in runs[1:]),
+        "later runs with nothing else under way": sum(not run.beside for run in runs[1:]),
         "streams": len({call.stream for call in runs + copies}),
         "contexts": len({run.context for run in runs}),
         "profiles": len({run.profile for run in runs}),
-        "lanes, each of a stream, a context and a profile": len(
-            {(run.stream, run.context, run.profile) for run in runs}
-        ),
-        "inputs filled again before their copy was done": watch.refilled,
-        "operations under way at the end": len(watch.under_way),
+        "lanes of stream, context and profile": len({(run.stream, run.context, run.profile) for run in runs}),
+        "inputs refilled before their copy was done": watch.refilled,
+        "operations still running at the end": len(watch.under_way),
     }
 
 
@@ -176,54 +174,52 @@ def _onnx(case: Case) -> bytes:
 
 
 def _run(case: Case, numbers: list[int], streams: int) -> Streamed:
-    """Return what a call gave with as many profiles as streams, which differ in their largest batch."""
+    """Return the result of a call with as many profiles as streams; their largest batches differ."""
     plan = probe_engine(_onnx(case), *((1, 2 + index, _MOST + index) for index in range(streams)))
     seed = case.number(f"streams.{streams}")
     return case.call(run_streams, plan=plan, seed=seed, numbers=numbers, streams=streams).require(RUN)
 
 
-@STREAMS.point("streams.outputs", 0.5, "The batches' outputs come back in order, each in an array of its own")
+@STREAMS.point("streams.outputs", 0.5, "Outputs come back in order, each in its own array")
 def outputs(case: Case) -> str:
     worst = 0.0
     for numbers, streams in ((_RAGGED, 2), ([3, _MOST, 2, 5], 1)):
         found, what = _run(case, numbers, streams)["outputs"], f"batches of {numbers}, streams={streams}"
         if isinstance(found, str) or len(found) != len(numbers):
             told = f"a {found}" if isinstance(found, str) else f"{len(found)} of them"
-            advice = "collect the outputs in a list, also what is still under way after the last batch"
+            advice = "collect all outputs in a list, also those still running after the last batch"
             raise Missed(f"{what}: a list of {len(numbers)} arrays", told, advice)
         for index, batch in enumerate(batches_of(case.number(f"streams.{streams}"), numbers)):
-            advice = "collect the oldest batch first; wait for its stream, then copy its rows out of the buffer"
+            advice = "collect the oldest batch first: wait for its stream, then copy its rows out of the buffer"
             worst = max(worst, judge(found[index], onnx_outputs(_onnx(case), batch), f"{what}: batch {index}", advice))
     return f"{len(_RAGGED)} batches in two streams, 4 in one, relative error {worst:.0e}"
 
 
 def _counted(case: Case, right: dict[str, int], advice: str) -> str:
-    """Return evidence that the calls for two streams were as many as is right."""
-    agree(_run(case, _RAGGED, 2)["counts"], right, f"{RUN} of {len(_RAGGED)} batches in 2 streams", advice)
+    """Return evidence that the counts of the calls for two streams are right."""
+    agree(_run(case, _RAGGED, 2)["counts"], right, f"{RUN}, {len(_RAGGED)} batches in 2 streams", advice)
     return "; ".join(f"{count} {what}" for what, count in right.items())
 
 
-@STREAMS.point("streams.pinned", 0.5, "Copies are asynchronous, in pinned buffers that are made once", _WATCHED)
+@STREAMS.point("streams.pinned", 0.5, "Copies are asynchronous, with pinned buffers that are made once", _WATCHED)
 def pinned(case: Case) -> str:
     copied = dict.fromkeys(("copies in", "copies out"), len(_RAGGED))
-    never = dict.fromkeys(("copies that block", "copies with ordinary arrays", "allocations after the first run"), 0)
-    advice = (
-        "make pagelocked_empty arrays and device memory with each lane, and copy by memcpy_htod_async and _dtoh_async"
-    )
+    never = dict.fromkeys(("copies that block", "copies of unpinned arrays", "allocations after the first run"), 0)
+    advice = "make pagelocked_empty arrays and device memory once per lane; copy with memcpy_htod_async and _dtoh_async"
     return _counted(case, copied | never, advice)
 
 
-@STREAMS.point("streams.overlap", 0.5, "Two lanes, each with its stream, context and profile, work at once", _WATCHED)
+@STREAMS.point("streams.overlap", 0.5, "Two lanes work at once, each with its stream, context and profile", _WATCHED)
 def overlap(case: Case) -> str:
-    lanes = dict.fromkeys(("streams", "contexts", "profiles", "lanes, each of a stream, a context and a profile"), 2)
-    right = {"runs": len(_RAGGED), **lanes, "runs after the first with nothing else under way": 0}
-    advice = "give each lane its Stream and context, set its profile, and wait for it only when its buffers are needed"
+    lanes = dict.fromkeys(("streams", "contexts", "profiles", "lanes of stream, context and profile"), 2)
+    right = {"runs": len(_RAGGED), **lanes, "later runs with nothing else under way": 0}
+    advice = "give each lane its Stream, context and profile, and wait only when you need its buffers"
     return _counted(case, right, advice)
 
 
-@STREAMS.point("streams.awaited", 0.5, "Nothing is read or filled again before its stream was waited for", _WATCHED)
+@STREAMS.point("streams.awaited", 0.5, "No buffer is read or refilled before its stream is done", _WATCHED)
 def awaited(case: Case) -> str:
-    early = "batches read before their scores were there", "inputs filled again before their copy was done"
-    right = {"copies out": len(_RAGGED), **dict.fromkeys((*early, "operations under way at the end"), 0)}
-    advice = "synchronize a lane's stream before you read its scores or write its next batch, and every lane in the end"
+    early = "batches read before their scores had arrived", "inputs refilled before their copy was done"
+    right = {"copies out": len(_RAGGED), **dict.fromkeys((*early, "operations still running at the end"), 0)}
+    advice = "synchronize a lane's stream before you read or refill its buffers, and all lanes at the end"
     return _counted(case, right, advice)

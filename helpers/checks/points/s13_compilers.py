@@ -1,4 +1,4 @@
-"""Step 13: two clocks, the time until the first answer, an engine's build, and after how many calls it has paid off."""
+"""Step 13: two clocks, the time to the first result, an engine's build, and the break-even number of calls."""
 
 import math
 import tempfile
@@ -52,13 +52,13 @@ PROMISES = (
     "It must also work with `warmup=0` and with `iterations=1`",
     "a dictionary with `median_ms` and `p95_ms`",
 )
-"""What the notebook's text says in figures."""
+"""Figures in the notebook's text."""
 
 CLOCKS = Task("compilers_clocks", check="check_clocks", takes=(HOST, EVENTS))
 COSTS = Task("compilers_costs", check="check_costs", takes=(COMPILE, PLAN, BREAK_EVEN))
 TASKS = (CLOCKS, COSTS)
 
-_EVENTS = "where events are recorded, and what the device does between them: simulated in the student's process"
+_EVENTS = "recorded events, and the device's work between them: simulated in the student's process"
 _CALLS = 200
 
 
@@ -75,9 +75,9 @@ def _by_host(case: Case, model: dict[str, Any], iterations: int = _CALLS, warmup
 
 
 class EventRun(TypedDict):
-    """What `time_by_events` answers: what came back, TimedModel's log, and what happened with events.
+    """The answer of `time_by_events`: the function's result, TimedModel's log, and the recorded events.
 
-    `marks`: of each record, the calls before it; `elsewhere`: how many of these were not in the stream.
+    `marks`: for each event, the number of calls before it; `elsewhere`: how many events were not in the stream.
     """
 
     returned: Any
@@ -100,7 +100,7 @@ def time_by_events(notebook: Notebook, *, model: dict[str, Any], iterations: int
 
 @contextmanager
 def _events_of(clock: SimulatedClock, device: TimedModel, stream: Any, found: EventRun) -> Iterator[None]:
-    """Let `cuda.Event` and `cuda.Context.synchronize` be a device's inside the block."""
+    """Simulate `cuda.Event` and `cuda.Context.synchronize` for a device inside the block."""
 
     class Event:
         def __init__(self, flags: int = 0) -> None:
@@ -117,7 +117,7 @@ def _events_of(clock: SimulatedClock, device: TimedModel, stream: Any, found: Ev
 
         def time_since(self, event: "Event") -> float:
             if clock.now() < max(self.moment, event.moment):
-                raise RuntimeError("the device has not reached this event yet: nobody waited for its work")
+                raise RuntimeError("the device has not reached this event yet: synchronize first")
             return (self.moment - event.moment) * 1e3
 
         def time_till(self, event: "Event") -> float:
@@ -132,9 +132,9 @@ def _by_events(case: Case, model: dict[str, Any], iterations: int = _CALLS, warm
     found = case.call(time_by_events, model=model, iterations=iterations, warmup=warmup).require(EVENTS)
     starts = found["log"]["start_s"]
     if not len(starts):
-        raise Missed(f"{iterations} timed calls of run", "none", "call run in the timed loop, once an iteration")
+        raise Missed(f"{iterations} timed calls of run", "none", "call run in the timed loop, once per iteration")
     work_ms = np.array([*model.get("first_ms", []), *np.resize(model["durations_ms"], len(starts))])
-    ends = starts + work_ms[: len(starts)] / 1e3  # what lies between the events of a call
+    ends = starts + work_ms[: len(starts)] / 1e3  # between the two events of a call
     return Timed(found["returned"], {**found["log"], "end_s": ends}, 0, found, iterations, warmup)
 
 
@@ -155,57 +155,54 @@ def _calls(time: Callable[..., Timed], case: Case) -> str:
     return "; ".join((*said, warm_up_left_out(time(case, SLOW_AT_FIRST, 4, 5), "median")))
 
 
-@CLOCKS.point("host.times", 0.25, "By the host's clock: median and p95 are right, in milliseconds")
+@CLOCKS.point("host.times", 0.25, "Host clock: median and p95 are right, in milliseconds")
 def host_times(case: Case) -> str:
-    return _figures(_by_host, case, "from before the call until its work is done; median and p95 of the single calls")
+    return _figures(_by_host, case, "time each call until its work is done, and take median and p95 of these times")
 
 
-@CLOCKS.point("host.calls", 0.25, "By the host's clock: run is called warmup + iterations times, the warm-up untimed")
+@CLOCKS.point("host.calls", 0.25, "Host clock: warmup + iterations calls of run, the warm-up not timed")
 def host_calls(case: Case) -> str:
     return f"{_calls(_by_host, case)}; {warm_up_waited_for(_by_host(case, EARLY, 12, 4))}"
 
 
-@CLOCKS.point("host.waits", 0.25, "By the host's clock: each time ends when the call's work is done")
+@CLOCKS.point("host.waits", 0.25, "Host clock: each time ends when the work is done")
 def host_waits(case: Case) -> str:
     return until_done(_by_host(case, EARLY, 12, 4))
 
 
-@CLOCKS.point("events.times", 0.25, "By events: median and p95 are right, in milliseconds", reported=_EVENTS)
+@CLOCKS.point("events.times", 0.25, "Events: median and p95 are right, in milliseconds", reported=_EVENTS)
 def events_times(case: Case) -> str:
-    return _figures(
-        _by_events, case, "the milliseconds from each call's first event to its second, read after the wait"
-    )
+    return _figures(_by_events, case, "read the milliseconds between each call's two events, after the synchronisation")
 
 
 @CLOCKS.point(
-    "events.stream", 0.25, "By events: one is recorded in the stream before and after each timed call", reported=_EVENTS
+    "events.stream", 0.25, "Events: one before and one after each timed call, in the stream", reported=_EVENTS
 )
 def events_stream(case: Case) -> str:
     found = _by_events(case, _long(case))
     marks, elsewhere = set(found.rest["marks"]), found.rest["elsewhere"]
     lacking = [calls for calls in range(found.calls - _CALLS, found.calls + 1) if calls not in marks]
-    found_so = {"events in no stream or another": elsewhere, "calls after which none came": lacking}
-    right = {"events in no stream or another": 0, "calls after which none came": []}
-    advice = "two events a call, or one between two; pass the stream to record"
-    agree(found_so, right, f"the events around {_CALLS} timed calls", advice)
+    found_so = {"events outside the stream": elsewhere, "calls with no event after them": lacking}
+    right = {"events outside the stream": 0, "calls with no event after them": []}
+    advice = "record two events per call, or one between two calls, and pass the stream to record"
+    agree(found_so, right, f"{_CALLS} timed calls", advice)
     return f"{len(marks)} events in the stream around {_CALLS} calls"
 
 
-@CLOCKS.point(
-    "events.fed", 0.25, "By events: nobody waits from the first timed call to the last, and then once", reported=_EVENTS
-)
+@CLOCKS.point("events.fed", 0.25, "Events: no synchronisation until the last timed call, then one", reported=_EVENTS)
 def events_fed(case: Case) -> str:
     found = _by_events(case, _long(case))
     waits = {calls for calls in found.log["waits"] if calls > found.calls - _CALLS}
-    advice = "keep all events, make all calls, then synchronize the stream once before you ask for times"
-    agree(sorted(waits), [found.calls], f"after which of {_CALLS} calls it waited", advice)
-    return f"{_CALLS} calls without a wait, and one at the end"
+    advice = "make all calls and keep their events, then synchronize once before you read times"
+    found_so, right = {"synchronised after calls": sorted(waits)}, {"synchronised after calls": [found.calls]}
+    agree(found_so, right, f"{_CALLS} timed calls", advice)
+    return f"{_CALLS} calls, then one synchronisation"
 
 
 @CLOCKS.point(
     "events.calls",
     0.25,
-    "By events: run is called warmup + iterations times, the warm-up not in the statistics",
+    "Events: warmup + iterations calls of run, the warm-up not counted",
     reported=_EVENTS,
 )
 def events_calls(case: Case) -> str:
@@ -217,9 +214,9 @@ _INPUT = [2, 3, 4, 4]
 
 @probe
 def time_first_answer(notebook: Notebook) -> Ran:
-    """Call compile_seconds with a network that is the served model; making it is a call too, without an input.
+    """Call compile_seconds with the served model as the network; making it is a call, too, without an input.
 
-    What came back are seconds, and whether each further thing is the network that was made.
+    Returns the seconds, and for each further value whether it is the network that was made.
     """
     measure, first_input = notebook[COMPILE], np.zeros(_INPUT, np.float32)
 
@@ -236,38 +233,38 @@ def time_first_answer(notebook: Notebook) -> Ran:
 
 
 def _first_answer(case: Case, *seconds: float) -> Timed:
-    """Return what compile_seconds does with a network that takes these seconds to make and to answer first."""
+    """Return the run of compile_seconds on a network that takes these seconds to make, and for its first call."""
     model = {"first_ms": [1e3 * each for each in seconds], "durations_ms": [200.0]}
     return timed(case, COMPILE, time_first_answer, model)
 
 
-@COSTS.point("compile.first_answer", 0.25, "The seconds are those until the first answer, whenever the compiler works")
+@COSTS.point("compile.first_answer", 0.25, "The time to the first result, whenever it compiles")
 def first_answer(case: Case) -> str:
     long, short = (float(case.random("compilers.first").uniform(*ends)) for ends in ((1, 2), (0.1, 0.2)))
-    advice = "one clock around both: make(), and the first call of what it returns; in seconds"
-    for seconds, when in (((long, short), "before make returns"), ((short, long), "at the network's first call")):
+    advice = "time make() and the first call of its result together, in seconds"
+    for seconds, when in (((long, short), "in make"), ((short, long), "in the first call")):
         found = _first_answer(case, *seconds).returned
-        agree(found, {"seconds": long + short}, f"{COMPILE} where the compiler works {when}", advice, rtol=0.01)
-    return f"{long + short:.3f} s, whenever the compiler works"
+        agree(found, {"seconds": long + short}, f"{COMPILE}, compiling {when}", advice, rtol=0.01)
+    return f"{long + short:.3f} s, whenever it compiles"
 
 
 @COSTS.point(
     "compile.made_once",
     0.25,
     "The network is made once, called once with first_input, and returned",
-    reported="whether the network that comes back is the one that was made",
+    reported="if the returned network is the one that was made: the student's process says so",
 )
 def made_once(case: Case) -> str:
     found = _first_answer(case, 0.1, 1.0)
     did = {"inputs": found.log["shapes"], "returned": found.returned}
     right = {"inputs": [[], _INPUT], "returned": {"made": [True]}}
-    advice = "keep what make returns, call that once with first_input as it is, and return seconds, network"
-    agree(did, right, f"{COMPILE}: make without an input, then the network once, which is returned", advice)
+    advice = "call the network of make() once with first_input, and return (seconds, network)"
+    agree(did, right, f"{COMPILE}: make(), one call of the network, and its return", advice)
     return "made once, called once, returned"
 
 
 class BuiltPlan(TypedDict):
-    """What `build_a_plan` answers."""
+    """The answer of `build_a_plan`."""
 
     plan: bytes | None
     builds: list[Recorded]
@@ -283,28 +280,28 @@ def build_a_plan(notebook: Notebook, *, onnx: bytes, half: bool) -> BuiltPlan:
     return {"plan": plan, "builds": builds}
 
 
-@COSTS.point("compile.plans", 0.25, "The engine is the file's, with FP16 allowed where half is true and only there")
+@COSTS.point("compile.plans", 0.25, "An engine of the file, with FP16 allowed only if half is true")
 def plans(case: Case) -> str:
     onnx = tiny_onnx(case.number("compilers.plan"), batch=2)
     for half in (False, True):
         built, what = case.call(build_a_plan, onnx=onnx, half=half).require(PLAN), f"{PLAN}(onnx_path, {half})"
-        builders.facts_of(built["plan"], f"what {what} returns")
+        builders.facts_of(built["plan"], f"the return value of {what}")
         agree(builders.asked_for(built)["flags"], {"FP16": half}, f"the flags of {what}", "set FP16 only if half")
-    return "engines that load, FP16 allowed only where asked for"
+    return "engines that load, FP16 allowed only if asked for"
 
 
-@COSTS.point("break_even.calls", 0.25, "The number of calls is the least after which compiling has paid off")
+@COSTS.point("break_even.calls", 0.25, "The smallest number of calls after which compiling pays off")
 def paid_off(case: Case) -> str:
     random = case.random("compilers.break even")
-    asked = [(float(random.integers(2, 9)), 4.0, 8.0), (0.5, 1.0, 1.5)]  # which fit a whole number exactly
+    asked = [(float(random.integers(2, 9)), 4.0, 8.0), (0.5, 1.0, 1.5)]  # exact whole numbers
     asked += [(random.uniform(1, 90), ms := random.uniform(0.5, 5), ms * random.uniform(1.2, 9)) for _ in range(5)]
     pairs = [(each, math.ceil(each[0] * 1e3 / (each[2] - each[1]))) for each in asked]
-    advice = "milliseconds over what one call saves; the next whole number, where it is none"
+    advice = "divide the milliseconds by what one call saves, and round up"
     return compare(case, BREAK_EVEN, pairs, advice)
 
 
-@COSTS.point("break_even.never", 0.25, "Where it never pays off, the answer is None")
+@COSTS.point("break_even.never", 0.25, "None if it never pays off")
 def never(case: Case) -> str:
     ms = float(case.random("compilers.never").uniform(2, 5))
     pairs = [((2.0, 8.0, 8.0), None), ((3.0, ms, ms / 2), None)]
-    return compare(case, BREAK_EVEN, pairs, "a call that saves nothing pays for nothing")
+    return compare(case, BREAK_EVEN, pairs, "return None if a call saves no time")

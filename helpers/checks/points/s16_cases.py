@@ -1,7 +1,7 @@
-"""Step 16, one examiner a department: from a case's files to the cause and the number that proves it.
+"""Step 16, one examiner per department: from a case's files to the cause and the number that proves it.
 
-The visible cases' solutions are no more here than in any file that students get: `sealed.json` beside the cases holds
-digests alone. The grader asks about other cases (solutions/checks/s16_cases).
+The solutions of the visible cases are in no file that students get: `sealed.json` next to the cases holds only
+digests. The grader asks about other cases (solutions/checks/s16_cases).
 """
 
 import hashlib
@@ -17,16 +17,16 @@ from helpers.tools.files import read_json
 from helpers.toys.casefiles import CASES_FOLDER, CAUSES, NOTHING, CaseFile, Finding, case_files
 
 FUNCTIONS = {"engine": "inspect_engine", "clock": "check_clock", "scores": "check_scores"}
-"""What the student writes for each department."""
+"""The function that the student writes for each department."""
 
 ADVICE = {
-    "engine": "compare each tensor's range in the cache with the measured one; then ask the engine itself",
-    "clock": "compute each suspect's number from the log, and see whether it is the reported one",
-    "scores": "compute what should have been fed, answered and counted, and find the first that differs",
+    "engine": "compare each tensor's range in the cache with the measured one, then ask the engine itself",
+    "clock": "compute each suspect's number from the log, and compare it with the reported one",
+    "scores": "compute the right inputs, answers and counts, and find the first that differs",
 }
 
 TOLERANCE = 0.03
-"""How far the number that proves a cause may be off, as a share of the right one."""
+"""Relative error allowed in the number that proves a cause."""
 
 PROMISES = (
     "within 3 %",
@@ -37,7 +37,7 @@ PROMISES = (
     "`case.scores`",
     "`case.labels`",
 )
-"""What the notebook's text says in figures, and what it has the student write."""
+"""Figures and names in the notebook's text."""
 
 SEALED_FILE = CASES_FOLDER / "sealed.json"
 _STEP = math.log1p(TOLERANCE / 2)
@@ -51,26 +51,26 @@ def examine(notebook: Notebook, *, function: str, case: dict[str, Any]) -> tuple
 
 
 def finding(case: Case, department: str, file: dict[str, Any]) -> Finding:
-    """Return what the department's examiner says of a case, given as the fields of a CaseFile.
+    """Return the finding of the department's examiner for a case, given as the fields of a CaseFile.
 
     Raises:
-        Missed: it raises, gives no finding, or names no cause of its department.
+        Missed: it raises, returns no finding, or names no cause of its department.
     """
     function, known = FUNCTIONS[department], OneOf((*CAUSES[department], NOTHING))
     found = Finding(*case.call(examine, function=function, case=file).require(function))
     advice = "take the names from CAUSES; for a case without a mistake, return Finding(NOTHING)"
-    agree(found.cause, known, f"a Finding from {function}", advice)
+    agree({"cause": found.cause}, {"cause": known}, f"a Finding from {function}", advice)
     return found
 
 
 def seal(*parts: object) -> str:
-    """Return the digest of a case's number and cause, and of its evidence where that is given."""
+    """Return the digest of a case's number and cause, and of its evidence if given."""
     text = "|".join(map(str, parts)).encode()
     return hashlib.pbkdf2_hmac("sha256", text, b"trt-lab cases", 20_000).hex()[:24]
 
 
 def evidence_seals(number: str, cause: str, evidence: float) -> list[str]:
-    """Return the digests of a case's evidence and of the numbers that lie nearest to it, its own first."""
+    """Return the digests of a case's evidence and of the nearest numbers, its own first."""
     if not 0 < evidence < math.inf:
         return []
     return [seal(number, cause, round(math.log(evidence) / _STEP) + step) for step in (0, -1, 1, -2, 2)]
@@ -85,7 +85,7 @@ def _causes(department: str, case: Case) -> str:
     wrong = [
         f"case {name}: {one.cause}" for name, one in found.items() if seal(name, one.cause) != seals[name]["cause"]
     ]
-    agree(wrong, [], f"the findings that are not it, of {len(found)} cases", ADVICE[department])
+    agree({"wrong findings": wrong}, {"wrong findings": []}, f"{len(found)} cases", ADVICE[department])
     return f"{len(found)} of {len(found)}"
 
 
@@ -97,7 +97,8 @@ def _proofs(department: str, case: Case) -> str:
         for name, said in named.items()
         if seals[name].get("evidence") not in evidence_seals(name, *said)
     ]
-    agree(wrong, [], "the proofs that are not it", f'read which number CAUSES["{department}"] asks for')
+    advice = f'return the number that CAUSES["{department}"] asks for'
+    agree({"wrong proofs": wrong}, {"wrong proofs": []}, f"{len(named)} cases with a cause", advice)
     return ", ".join(f"{said.cause} by {said.evidence:.4g}" for said in named.values())
 
 

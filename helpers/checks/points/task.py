@@ -5,12 +5,12 @@
     @LOOP.point("accuracy.top1", 1.5, "Top-1 is exact on known answers")
     def top1(case: Case) -> str: ...                 # returns its evidence, or raises Missed
 
-What only the grader can know is declared in solutions/checks, in the same form:
+What only the grader can check is declared in solutions/checks, in the same form:
 
-    @RESULTS.hidden("accuracy.figures", 3, "Its figures are those of these engines")
+    @RESULTS.hidden("accuracy.figures", 3, "The figures match these engines")
     def figures(case: Case) -> Earned: ...
 
-    @top1.in_grading                                 # the grader asks this in place of the visible predicate
+    @top1.in_grading                                 # the grader asks this instead of the visible predicate
     def measured(case: Case) -> str: ...
 """
 
@@ -24,7 +24,7 @@ from helpers.course.steps import CELLS
 
 @dataclass(frozen=True)
 class Earned:
-    """A share of a point's worth, 0 to 1, with the evidence; `missed` says what the rest asks for."""
+    """A share of a point's worth, 0 to 1, with the evidence; `missed` explains what was lost."""
 
     share: float
     evidence: str
@@ -35,7 +35,7 @@ Judge = Callable[[Case], str | Earned]
 
 
 def shared(parts: Sequence[Callable[[], str | Earned]]) -> Earned:
-    """Run the parts of a point: each earns the same share, and the first thing that one missed is told."""
+    """Run the parts of a point: each earns the same share, and the first message is kept."""
     found = [told(judge) for judge in parts]
     missed = next((part.missed for part in found if part.missed), None)
     evidence = "; ".join(part.evidence for part in found if part.evidence)
@@ -43,7 +43,7 @@ def shared(parts: Sequence[Callable[[], str | Earned]]) -> Earned:
 
 
 def told(judge: Callable[[], str | Earned]) -> Earned:
-    """Return what a predicate earns: nothing where it raises Missed."""
+    """Return what a predicate earns: nothing if it raises Missed."""
     try:
         outcome = judge()
     except Missed as missed:
@@ -53,10 +53,10 @@ def told(judge: Callable[[], str | Earned]) -> Earned:
 
 @dataclass(eq=False)
 class Point:
-    """One thing that is asked, as it is declared.
+    """One point as declared.
 
-    `visible`: the task's check in the notebook asks it too. `reported`: why only the student's own process can tell,
-    so that who lies there keeps it; empty where the grader sees it from outside (docs/security.md).
+    `visible`: the task's check in the notebook asks it too. `reported`: why the grader must believe the student's own
+    process here, which could lie; empty if the grader sees it from outside (docs/security.md).
     """
 
     name: str
@@ -82,7 +82,7 @@ class Point:
         return self.graded or self.judge
 
     def in_grading(self, judge: Judge) -> Judge:
-        """Have the grader ask `judge` for this point, in place of the visible predicate."""
+        """Have the grader ask `judge` for this point instead of the visible predicate."""
         self.graded = judge
         return judge
 
@@ -91,7 +91,7 @@ class Point:
 class Task:
     """What a student writes for one test cell, its visible check, and its points in the order they are asked.
 
-    The check is called `check` in a notebook and is given, in order, what the student calls by the names of `takes`.
+    A notebook calls the check as `feedback.<check>(…)`, with the functions or classes that `takes` names, in order.
     """
 
     cell: str
@@ -114,7 +114,7 @@ class Task:
         return [point for point in self.points if point.visible]
 
     def point(self, name: str, worth: float, title: str, reported: str = "") -> Callable[[Judge], Point]:
-        """Make the decorated predicate a point that the visible check asks too."""
+        """Make the decorated predicate a point that the visible check asks, too."""
         return lambda judge: self._add(Point(name, worth, title, judge, self.cell, reported=reported))
 
     def hidden(self, name: str, worth: float, title: str, reported: str = "") -> Callable[[Judge], Point]:

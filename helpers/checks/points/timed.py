@@ -1,10 +1,10 @@
-"""A function of the notebook that takes the time of a model: what it says is compared with what the model saw.
+"""Checks a function of the notebook that times a model: compares its figures with the model's own log.
 
-The model is the judge's own (helpers/checks/probes/timed_calls.py) and lives by a simulated clock, which the student's
-function reads as time.perf_counter: exact, and nothing disturbs it.
+The model belongs to the judge (helpers/checks/probes/timed_calls.py) and runs on a simulated clock, which the student's
+function reads as time.perf_counter. So its times are exact, and nothing disturbs them.
 
     found = timed(case, "benchmark_latency", time_latency, {"durations_ms": [2.0, 3.0]}, calls=(300, 10), batch=2)
-    found.in_ms("median"), found.times()          # what the function says, and what is true
+    found.in_ms("median"), found.times()          # the function's figure, and the true times
 """
 
 import math
@@ -26,22 +26,22 @@ PATIENCE_S = 200.0
 """Seconds of the model's clock after which a function is stopped."""
 
 SLACK = 0.002
-"""Of a figure: above what reading the clock takes, below the distance of two neighbours in `spread`."""
+"""Relative error allowed in a figure: more than reading the clock takes, less than the gaps in `spread`."""
 
 BRIEF = {"durations_ms": [0.3337]}
-"""A model whose median shows the unit, and whether it was rounded."""
+"""A model whose median shows a wrong unit or rounding."""
 
 EARLY: dict[str, Any] = {"durations_ms": [3.0, 3.5, 2.5], "asynchronous": True, "in_call": [0.25, 1, 0], "queue": 40}
-"""A model whose calls return early, each with another share of its work done."""
+"""A model whose calls return before their work is done, each with another share of it done."""
 
 _EARLY_MS = 3.0
 
 SLOW_AT_FIRST = {"durations_ms": [2.5], "first_ms": [40.0] * 5}
-"""A model whose first five calls are for the warm-up."""
+"""A model whose first five calls are slow, as in a warm-up."""
 
 
 class Ran(TypedDict):
-    """What the student's half of a run answers."""
+    """The answer of the student's side of a run."""
 
     returned: Any
     followed: bool
@@ -57,10 +57,10 @@ def ran(notebook: Notebook, function: Any, run: Callable[[StandIn], Any], **give
 
 @dataclass(frozen=True)
 class Timed:
-    """What a function returned, and what the model that it timed saw: the last `iterations` calls are the timed ones.
+    """A function's result, and the log of the model that it timed: the last `iterations` calls are the timed ones.
 
-    `log` is TimedModel's; `strangers` counts the calls with another input than the one they were to get; `rest` is all
-    that the probe answered.
+    `log` is TimedModel's; `strangers` counts calls with another input than the given one; `rest` is the probe's whole
+    answer.
     """
 
     returned: Any
@@ -80,12 +80,12 @@ class Timed:
         return ((self.log["end_s"] - self.log["start_s"]) * 1e3)[-self.iterations :]
 
     def figure(self, name: str) -> float:
-        """Return a statistic by its name; raise Missed where it is no number."""
+        """Return a statistic by its name; raise Missed if it is not a number."""
         value = self.returned.get(f"{name}_ms") if isinstance(self.returned, dict) else None
         return number(value, f"{name}_ms", self.returned, "return a dictionary with the keys that the task names")
 
     def in_ms(self, name: str) -> float:
-        """Return a statistic in milliseconds, whatever unit it came in: a wrong one costs its own point."""
+        """Return a statistic in milliseconds, whatever its unit: a wrong unit loses a point of its own."""
         median = self.figure("median")
         factor = 1e3 ** round(math.log(float(np.median(self.times())) / median, 1e3)) if median > 0 else 1.0
         return factor * self.figure(name)
@@ -100,41 +100,42 @@ def timed(
     calls: tuple[int, int] = (0, 0),
     **asked: Any,
 ) -> Timed:
-    """Return what `function` says of a TimedModel of these arguments, by a probe that gives Ran, and what that saw.
+    """Have a probe run `function` on a TimedModel with the arguments `model`; return its result and the model's log.
 
-    `calls` are how many it is to time, and how many to make before.
+    `calls` are the numbers of timed calls and of warm-up calls.
 
     Raises:
-        Missed: it raised, does not end, never calls the model, or reads no clock that can be simulated.
+        Missed: it raised, does not end, never calls the model, or does not read time.perf_counter.
     """
     reply = case.call(probe, serves=partial(ServedModel, model=model, limit_s=PATIENCE_S), **asked)
     found, own = reply.require(function), reply.served
     result = Timed(found["returned"], own.log(), own.strangers, found, *calls)
     if not result.calls or not found["followed"]:
-        text = f"{result.calls} calls" + ", and another clock or none" * (not found["followed"])
-        raise Missed(f"{function} to call the model, timed by time.perf_counter", text, "read it inside the function")
+        text = f"{result.calls} calls" + ", and time.perf_counter not read" * (not found["followed"])
+        advice = "call the model and read time.perf_counter inside the function"
+        raise Missed(f"{function} to call the model, timed by time.perf_counter", text, advice)
     return result
 
 
 def number(value: Any, name: str, given: Any, advice: str) -> float:
-    """Return a finite number; raise Missed where it is none."""
+    """Return a finite number, or raise Missed."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise Missed(f"a number as {name}", short(given if value is None else value), advice)
+        raise Missed(f"a number for {name}", short(given if value is None else value), advice)
     return float(value)
 
 
 def spread(case: Case, purpose: str, count: int) -> list[float]:
-    """Return `count` times from 1 to 1000 ms in random order, no two of them near each other."""
+    """Return `count` times from 1 to 1000 ms in random order, no two of them close together."""
     random = case.random(purpose)
     steps = (np.arange(count) + random.uniform(-0.15, 0.15, count)) / (count - 1)
     return random.permutation(1e3**steps).tolist()
 
 
 def near(name: str, found: float, low: float, high: float, advice: str) -> str:
-    """Return evidence that a figure lies between two values; raise Missed where it does not."""
+    """Return evidence that a figure lies between two values, or raise Missed."""
     if not low * (1 - SLACK) <= found <= high * (1 + SLACK):
         truth = f"{low:.3f}" if high <= low * (1 + SLACK) else f"{low:.3f} to {high:.3f}"
-        raise Missed(f"{name} of {truth} ms, as the model has it", f"{found:.4g} ms", advice)
+        raise Missed(f"{name} of {truth} ms, the model's true value", f"{found:.4g} ms", advice)
     return f"{name} {found:.3f} ms"
 
 
@@ -146,39 +147,40 @@ def rank_is(found: Timed, name: str, percent: int, advice: str) -> str:
 
 
 def milliseconds(found: Timed) -> str:
-    """Return evidence that the median of a BRIEF model is in milliseconds, and was not rounded."""
+    """Return evidence that the median of a BRIEF model is in milliseconds and not rounded."""
     (truth,) = BRIEF["durations_ms"]
-    advice = "time.perf_counter counts seconds; a millisecond is a thousandth; do not round: networks can be this fast"
+    advice = "multiply time.perf_counter's seconds by 1000, and do not round: networks can be this fast"
     return near("median", found.figure("median"), truth, truth + 0.005, advice)
 
 
 def called(found: Timed) -> str:
-    """Return evidence that the model was called as often as it was asked for."""
-    what = f"the calls of the model with warmup={found.warmup} and {found.iterations} iterations"
-    agree(found.calls, found.warmup + found.iterations, what, "warmup calls first, then one in each iteration")
+    """Return evidence that the model was called as often as requested."""
+    what = f"warmup={found.warmup} and {found.iterations} iterations"
+    right = {"calls of the model": found.warmup + found.iterations}
+    agree({"calls of the model": found.calls}, right, what, "call the model warmup times, then once per iteration")
     return f"{found.calls} calls"
 
 
 def warm_up_left_out(found: Timed, name: str) -> str:
-    """Return evidence that a figure of a SLOW_AT_FIRST model, after five calls to warm up, is that of the others."""
+    """Return evidence that a figure of a SLOW_AT_FIRST model leaves its five warm-up calls out."""
     (truth,) = SLOW_AT_FIRST["durations_ms"]
-    advice = "run the warm-up before the clock starts, and count only what follows"
+    advice = "run the warm-up before you start the clock, and leave it out of the statistics"
     return near(name, found.in_ms(name), truth, truth, advice)
 
 
 def until_done(found: Timed) -> str:
     """Return evidence that each call of an EARLY model was timed until its work was done."""
-    advice = "call, synchronize, and only then read the clock, in every iteration"
-    return near("a median, until the work is done,", found.in_ms("median"), _EARLY_MS, _EARLY_MS, advice)
+    advice = "in every iteration, synchronize after the call and before you read the clock"
+    return near("median, until the work is done,", found.in_ms("median"), _EARLY_MS, _EARLY_MS, advice)
 
 
 def warm_up_waited_for(found: Timed) -> str:
-    """Return evidence that somebody waited between the warm-up and the first timed call."""
+    """Return evidence of a synchronisation between the warm-up and the first timed call."""
     before = found.calls - found.iterations
     if before < 1 or not {before, found.warmup} & set(found.log["waits"]):
         raise Missed(
-            "a wait between the warm-up and the first timed call",
-            "none: its work was still under way",
-            "synchronize after the warm-up too",
+            "a synchronisation between the warm-up and the first timed call",
+            "none: the warm-up was still running",
+            "synchronize after the warm-up, before the first timed call",
         )
-    return f"a wait after call {before}"
+    return f"synchronised after call {before}"

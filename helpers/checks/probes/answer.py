@@ -1,8 +1,8 @@
-"""The student's side of a probe: it runs the notebook's functions on data it is sent, and answers with data.
+"""The student's side of a probe: it runs the notebook's functions on received data, and answers with data.
 
 A probe is a function `probe(notebook, **data) -> plain data`; `notebook` gives the student's functions by name. Probes
-need no secret: they run beside the student's code, in the same process, and import nothing outside helpers/ and
-trtcpu/. What is right is decided elsewhere, from what they answer.
+hold no secret: they run in the same process as the student's code, and import only helpers/ and trtcpu/. Their answers
+are judged elsewhere.
 """
 
 import ast
@@ -18,13 +18,13 @@ from helpers.tools.cells import as_python, cell_of, cells_of, defines, same_code
 Probe = Callable[..., Any]
 
 MOST_CHARACTERS = 20_000
-"""Of each text of an error."""
+"""Most characters of each text of an error."""
 
 _PROBES: dict[str, Probe] = {}
 
 
 class MissingNameError(Exception):
-    """The notebook does not define what it was asked to write."""
+    """The notebook does not define a name that the task asks for."""
 
 
 Ask = Callable[[bytes], bytes]
@@ -32,33 +32,33 @@ Ask = Callable[[bytes], bytes]
 
 
 class AnswerError(Exception):
-    """The judge's side could not answer what it was asked; the text is its reason."""
+    """The judge's side could not answer a question; the text is its reason."""
 
 
 class Notebook:
-    """The student's functions and classes by name, and a way to ask what a call's `serves` answers."""
+    """The student's functions and classes by name, and a way to ask the object of a call's `serves`."""
 
     def __init__(self, namespace: Mapping[str, Any], ask: Ask | None = None) -> None:
         self._namespace, self._ask = namespace, ask
 
     def ask(self, name: str, **data: Any) -> Any:
-        """Return what the method `name` of the call's `serves` object, on the judge's side, answers to `data`.
+        """Return the answer to `data` of the method `name` of the `serves` object, on the judge's side.
 
         Raises:
             AnswerError: it raised, or there is no such method.
         """
         if self._ask is None:
-            raise AnswerError("nobody answers questions here")
+            raise AnswerError("there is nobody to ask here")
         answered = unpack(self._ask(pack({"name": name, "data": data})))
         if answered["error"] is not None:
             raise AnswerError(answered["error"])
         return answered["value"]
 
     def __getitem__(self, name: str) -> Any:
-        """Return what the student's notebook calls `name`.
+        """Return the notebook's function or class `name`.
 
         Raises:
-            MissingNameError: nothing has that name, it cannot be called, or the last run of its cell failed.
+            MissingNameError: it does not exist, cannot be called, or the last run of its cell failed.
         """
         found = self._namespace.get(name)
         failed = _failed_cell(name, found, cells_of(self._namespace))
@@ -68,12 +68,12 @@ class Notebook:
         return found
 
     def alone(self, name: str) -> Any:
-        """Return `name` as its cell defines it without the other cells' names; as it is where the cell is not known."""
+        """Return `name` as its cell alone defines it; as it is if the cell is not known."""
         found = self[name]
         cell = cell_of(found, name)
         if not defines(cell, name):
             return found
-        namespace = {"__name__": "__main__", "get_ipython": self._namespace.get("get_ipython")}  # which magics call
+        namespace = {"__name__": "__main__", "get_ipython": self._namespace.get("get_ipython")}  # magics call it
         exec(compile(cell, f"the cell of {name}", "exec"), namespace)
         return namespace[name]
 
@@ -83,9 +83,9 @@ class Notebook:
 
 
 def _failed_cell(name: str, found: Any, cells: Sequence[str]) -> str | None:
-    """Return how the newest of the executed `cells` (IPython's `In`) that writes `name` failed, None if it did not.
+    """Return how the newest of the executed `cells` (IPython's `In`) that defines `name` failed, None if it did not.
 
-    Then `found` is what an earlier run of that cell left, and its judgement would puzzle whoever has just changed it.
+    Then `found` is from an earlier run of that cell, and a judgement of it would confuse the student.
     """
     newest = next((text for text in map(as_python, reversed(cells)) if defines(text, name)), None)
     if newest is None:
@@ -110,7 +110,7 @@ def probe(function: Probe) -> Probe:
 
 @probe
 def called(notebook: Notebook, *, name: str, argument: Any) -> Any:
-    """Return what a function of the notebook returns for one argument."""
+    """Return the result of a function of the notebook for one argument."""
     return notebook[name](argument)
 
 
@@ -118,8 +118,8 @@ def answer(namespace: Mapping[str, Any], request: bytes, ask: Ask | None = None)
     """Run the probe that `request` names on the notebook in `namespace` and return the packed reply.
 
     The reply holds `value` or `error` ({"type", "message", "where"}), and what was printed.
-    Whatever the student's code raises becomes the `error`; only an interrupt from outside passes. What the probe asks
-    goes through `ask`.
+    Any exception of the student's code becomes the `error`; only an interrupt from outside passes. The probe's
+    questions go through `ask`.
     """
     asked = unpack(request)
     reply: dict[str, Any] = {"value": None, "error": None}
@@ -138,12 +138,12 @@ def answer(namespace: Mapping[str, Any], request: bytes, ask: Ask | None = None)
 
 
 def known_probe(name: str, module: str = "") -> Probe:
-    """Return a probe by its name and, where it may not have been imported yet, its module.
+    """Return a probe by its name, importing its module if needed.
 
     Raises:
         KeyError: there is none.
     """
-    if name not in _PROBES and module:  # a process that was started to answer has imported none of them
+    if name not in _PROBES and module:  # a process started to answer has imported none of them
         importlib.import_module(module)
     return _PROBES[name]
 
@@ -152,12 +152,12 @@ def _described(error: BaseException) -> dict[str, str]:
     kind = "NotPlainData" if isinstance(error, NotPlainDataError) else type(error).__name__
     try:
         message = said(error)
-    except Exception:  # a student's exception class may fail to print itself
+    except Exception:  # printing a student's exception class may fail
         message = "an exception that cannot be printed"
     texts = {"type": kind, "message": message, "where": where(error)}
     return {name: _printable(text)[:MOST_CHARACTERS] for name, text in texts.items()}
 
 
 def _printable(text: str) -> str:
-    """Return a text without the halves of characters that no file takes."""
+    """Return a text without lone surrogates, which no file can store."""
     return text.encode(errors="replace").decode()

@@ -1,4 +1,4 @@
-"""Watches what a student's builder asks TensorRT for, gathers what it leaves, and reads back what a plan holds."""
+"""Records what a student's builder asks of TensorRT, collects its results, and reads plans."""
 
 import contextlib
 import tempfile
@@ -16,23 +16,22 @@ from helpers.engine.layers import count_precisions, engine_layers
 
 _FLAGS = ("FP16", "INT8", "BF16", "TF32", "OBEY_PRECISION_CONSTRAINTS", "PREFER_PRECISION_CONSTRAINTS")
 _BUILDS = ("build_serialized_network", "build_engine_with_config", "build_engine")
-_ENGINE_FILE = "engines/model.trt"  # neither the ONNX file's folder nor its suffix: the path that is asked for
+_ENGINE_FILE = "engines/model.trt"  # another folder and suffix than the ONNX file's
 
 OLDER = b"the engine of last week " * 100_000
-"""What lies at engine_path before a first build; longer than a small network's engine: none of its end may stay."""
+"""The content of engine_path before a first build; longer than a small engine, so that a leftover shows."""
 
 
 Flags = TypedDict("Flags", dict.fromkeys(_FLAGS, bool))
-"""Which of _FLAGS were set; those that a TensorRT does not have were not."""
+"""Which of _FLAGS were set; flags that this TensorRT does not have count as not set."""
 
 
 class Recorded(TypedDict):
     """One call of a builder: the workspace limit in bytes, the flags, and whether there is a calibrator.
 
-    `held` is how many convolutions were given a precision of their own, by its name (TensorRT's, such as FLOAT and
-    HALF), `held_layers` the same by kind of layer. `halves` is how many convolutions give FP16 or BF16 by the network's
-    own types, `quantizers` how many layers quantise. `verbosity` is the profiling verbosity that was asked for, such as
-    DETAILED.
+    `held` counts convolutions with a precision set on them, by its TensorRT name (FLOAT, HALF), `held_layers` the same
+    by kind of layer. `halves` counts convolutions whose network type is FP16 or BF16, `quantizers` quantising layers.
+    `verbosity` is the requested profiling verbosity, such as DETAILED.
     """
 
     workspace_bytes: int
@@ -48,14 +47,13 @@ class Recorded(TypedDict):
 
 @contextlib.contextmanager
 def recorded_builds(*, failing: bool = False) -> Iterator[list[Recorded]]:
-    """Give a list that each build inside the block adds to. Plans are built with detailed layer information.
+    """Yield a list to which each build inside the block adds. Plans are built with detailed layer information.
 
-    With `failing` the first of them answers None, as TensorRT does where no kernel fits; a second one, in its place,
-    would work.
+    With `failing` the first build returns None, as TensorRT does if no kernel fits; a second one would work.
 
-    Detailed verbosity is what lets the inspector say which precision a layer runs in. Optimization level 0 takes the
-    first kernel that works: a check answers in seconds, and on so small a network timing would decide by chance which
-    precision wins (TensorRT 8.6 on an H200: 3 s and INT8 layers; at its default level 18 s and none).
+    With detailed verbosity the inspector reports each layer's precision. Optimization level 0 takes the first kernel
+    that works: a check takes seconds, and on so small a network timing would pick a precision by chance (TensorRT 8.6
+    on an H200: 3 s and INT8 layers; at its default level 18 s and none).
     """
     builds: list[Recorded] = []
 
@@ -93,7 +91,7 @@ def _asked(network: Any, config: Any) -> Recorded:
 
 
 def _held(layers: list[Any]) -> dict[str, dict[str, int]]:
-    """Return how many layers of each kind were given a precision, by its name; TensorRT 11 has no way to give one."""
+    """Return how many layers of each kind have a precision set, by its name; TensorRT 11 cannot set one."""
     found: dict[str, dict[str, int]] = {}
     for layer in layers:
         if getattr(layer, "precision_is_set", False):
@@ -103,12 +101,12 @@ def _held(layers: list[Any]) -> dict[str, dict[str, int]]:
 
 
 def _word(value: Any) -> str:
-    """Return the name of a member of an enumeration of TensorRT's."""
+    """Return the name of a member of a TensorRT enumeration."""
     return str(value).rpartition(".")[2]
 
 
 class BuiltEngine(TypedDict):
-    """What `build_engine` answers."""
+    """The answer of `build_engine`."""
 
     returned: bytes | None
     returned_type: str
@@ -117,7 +115,7 @@ class BuiltEngine(TypedDict):
 
 
 class FailedBuild(TypedDict):
-    """What `failing_build` answers."""
+    """The answer of `failing_build`."""
 
     raised: str | None
     as_asked: bool
@@ -127,9 +125,9 @@ class FailedBuild(TypedDict):
 def _builder(
     notebook: Notebook, function: str, options: dict[str, Any] | None = None, extra: str = "", seed: int = 0
 ) -> Callable[[Path, Path], Any]:
-    """Return the call `function(onnx_path, engine_path, *more, **options)` of two paths.
+    """Return `function(onnx_path, engine_path, *more, **options)` as a function of the two paths.
 
-    The further arguments are made on this side, by the probe `extra(notebook, folder, seed)`, named as "module:name": a
+    The probe `extra(notebook, folder, seed)`, named as "module:name", makes the further arguments on this side: a
     calibrator, the path of a cache.
     """
     build, (module, _, name) = notebook[function], extra.partition(":")
@@ -147,11 +145,11 @@ def build_engine(
 ) -> BuiltEngine:
     """Call a builder (`called` is `_builder`'s); first for the network `before`, if given.
 
-    Both calls get the same two paths, as the notebooks give them: pathlib's; `name` is the ONNX file's. `OLDER` lies at
-    engine_path at first.
+    Both calls get the same two pathlib paths, as in the notebooks; `name` is the ONNX file's. `OLDER` is at engine_path
+    at first.
 
-    Returns `returned` (the serialized engine's bytes, None where it is nothing like that), `returned_type`, `file`
-    (the bytes at engine_path, None without a file) and `builds`, what TensorRT was asked for in the last call.
+    Returns `returned` (the serialized engine's bytes, None if it is something else), `returned_type`, `file` (the bytes
+    at engine_path, None without a file) and `builds`, the settings of the last call's builds.
     """
     build = _builder(notebook, **called)
     with tempfile.TemporaryDirectory() as folder, recorded_builds() as builds:
@@ -172,11 +170,11 @@ def build_engine(
 
 @probe
 def failing_build(notebook: Notebook, *, onnx: bytes, parsed: bool, **called: Any) -> FailedBuild:
-    """Call a builder as `build_engine` does, where it must fail, over an older engine file.
+    """Call a builder where it must fail, over an older engine file.
 
-    `parsed` tells a model that can be parsed, whose build then gives None. Returns `raised` (the exception's type and
-    message, None without one), `as_asked` (whether it is the RuntimeError that the task asks for) and `kept`: whether
-    the older file is still there as it was.
+    With `parsed` the model can be parsed, and its build returns None. Returns `raised` (the exception's type and
+    message, None without one), `as_asked` (if it is the RuntimeError that the task asks for) and `kept`: if the older
+    file is unchanged.
     """
     build, raised, as_asked = _builder(notebook, **called), None, False
     with tempfile.TemporaryDirectory() as folder, recorded_builds(failing=parsed):
@@ -195,7 +193,7 @@ def failing_build(notebook: Notebook, *, onnx: bytes, parsed: bool, **called: An
 
 
 def as_bytes(returned: Any) -> bytes | None:
-    """Return the bytes of a serialized engine: of bytes, or of TensorRT's IHostMemory."""
+    """Return a serialized engine as bytes, from bytes or TensorRT's IHostMemory."""
     try:
         return None if isinstance(returned, (str, int, type(None))) else bytes(memoryview(returned))
     except TypeError:
@@ -203,11 +201,11 @@ def as_bytes(returned: Any) -> bytes | None:
 
 
 class PlanFacts(TypedDict):
-    """What an engine says of itself.
+    """An engine's description of itself.
 
-    The types of inputs and outputs by name; for each profile, by input, its shapes min, opt, max; the number of layers,
-    and of layers in each precision, where the plan has that detail; the same of the convolutions, fused ones included;
-    on the CPU engine how many bytes of weights are stored in which type.
+    The types of inputs and outputs by name; for each profile and input the shapes min, opt, max; the number of layers,
+    and of layers in each precision, if the plan has that detail; the same for convolutions, fused ones included; on the
+    CPU engine the bytes of weights by stored type.
     """
 
     inputs: dict[str, str]
@@ -217,7 +215,7 @@ class PlanFacts(TypedDict):
     precisions: dict[str, int]
     convolutions: dict[str, int]
     stored: dict[str, int]
-    memory: list[int]  # of its activations, in bytes, under each name that this TensorRT has for that
+    memory: list[int]  # bytes for activations, under each of this TensorRT's names for it
 
 
 _MEMORY = ("device_memory_size", "device_memory_size_v2")
@@ -225,7 +223,7 @@ _MEMORY = ("device_memory_size", "device_memory_size_v2")
 
 @loads
 def plan_facts(plan: bytes) -> PlanFacts | None:
-    """Return what a serialized engine says of itself; None where it is no engine of this TensorRT."""
+    """Return a serialized engine's description of itself; None if this TensorRT cannot load it."""
     engine = trt.Runtime(trt.Logger(trt.Logger.INTERNAL_ERROR)).deserialize_cuda_engine(plan)
     if engine is None:
         return None

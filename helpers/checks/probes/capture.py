@@ -1,6 +1,6 @@
-"""Runs student code with everything it prints kept aside, and a limit on its time.
+"""Runs student code with its output captured, and a limit on its time.
 
-A print to stderr, or a value that reaches the display hook, would decide the points of an nbgrader cell.
+A print to stderr, or a value that reaches the display hook, would change the points of an nbgrader cell.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 _STDOUT, _STDERR = 1, 2
 KEPT_BYTES = 20_000
-"""Of what Python prints, and as much of what the process prints past it."""
+"""Most bytes of Python's output, and as many of the process's other output."""
 
 
 class TimeLimitError(Exception):
@@ -24,14 +24,14 @@ class TimeLimitError(Exception):
 
 
 class Output:
-    """What was printed; `text` is complete when the block has ended, at most its last 20 KB."""
+    """The printed output; `text` is complete after the block, at most the last 20 KB."""
 
     text: str = ""
 
 
 @contextlib.contextmanager
 def captured() -> Iterator[Output]:
-    """Keep stdout, stderr (Python's and the process's own), warnings and the display hook away from the cell."""
+    """Keep stdout and stderr (Python's and the process's), warnings and the display hook away from the cell."""
     output, printed = Output(), io.StringIO()
     hooks, root = (sys.displayhook, sys.excepthook), logging.getLogger()
     handlers = root.handlers
@@ -40,7 +40,7 @@ def captured() -> Iterator[Output]:
             with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 sys.displayhook = lambda value: None
-                # A handler keeps the stream that it was made with: the notebook's, or that of an earlier block.
+                # An existing handler would write to the notebook's stream, or to an earlier block's.
                 root.handlers = [logging.StreamHandler(printed)] if handlers else []
                 yield output
         finally:
@@ -53,7 +53,7 @@ def captured() -> Iterator[Output]:
 
 @contextlib.contextmanager
 def _descriptors_to(target: int) -> Iterator[None]:
-    """Point file descriptors 1 and 2 at `target`: TensorRT's logger writes to them, past sys.stderr."""
+    """Point file descriptors 1 and 2 at `target`: TensorRT's logger writes to them directly."""
     saved = os.dup(_STDOUT), os.dup(_STDERR)
     try:
         os.dup2(target, _STDOUT)
@@ -67,7 +67,7 @@ def _descriptors_to(target: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TimeLimitError in the block after `seconds`; without effect outside the main thread or without SIGALRM."""
+    """Raise TimeLimitError in the block after `seconds`; no effect outside the main thread or without SIGALRM."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
         yield
         return

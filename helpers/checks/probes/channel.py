@@ -1,9 +1,9 @@
-"""Messages between the judge and a stranger's process over a Unix socket: a letter, eight bytes of length, the content.
+"""Messages between the judge and an untrusted process over a Unix socket: a letter, eight bytes of length, content.
 
-    judge → stranger   Q a request · A the answer to a question · E the end: nothing more is asked
-    stranger → judge   R the reply · W a question, while the request is still being worked on
+    judge → student   Q a request · A the answer to a question · E the end: no more requests
+    student → judge   R the reply · W a question while a request is being worked on
 
-The stranger may write anything, late or never: whoever reads gives a time, and a limit on the length.
+The student's process may write anything, late or never, so reading has limits on time and length.
 """
 
 import select
@@ -16,15 +16,15 @@ from helpers.checks.probes.codec import MOST_BYTES
 REQUEST, ANSWER, END, REPLY, QUESTION = b"Q", b"A", b"E", b"R", b"W"
 
 _MOST_QUESTION = 1 << 16
-"""Bytes of a question: it holds numbers and names, never arrays."""
+"""Most bytes of a question: it holds numbers and names, never arrays."""
 
 _HEAD = struct.Struct("<cQ")
 _PIECE = 1 << 20
-_now = time.monotonic  # kept here: a simulated clock may take its place in `time` while the student's code runs
+_now = time.monotonic  # a simulated clock may replace the one in `time` while the student's code runs
 
 
 class ChannelError(Exception):
-    """The other side went away, wrote what is no message, or let its time pass; the text says which."""
+    """The other side went away, wrote something else than a message, or was too late; the text says which."""
 
 
 def write_message(channel: socket.socket, kind: bytes, content: bytes = b"", ends: float | None = None) -> None:
@@ -52,11 +52,11 @@ def read_message(
     Args:
         channel: the socket.
         kinds: the letters that may come.
-        ends: the moment of time.monotonic() by which the whole message must be there; None waits without an end.
+        ends: the moment of time.monotonic() by which the whole message must be there; None waits forever.
         stop: a file descriptor; when it can be read, nothing more will come.
 
     Raises:
-        ChannelError: there is none.
+        ChannelError: there is no message.
     """
     kind, length = _HEAD.unpack(_read(channel, _HEAD.size, ends, stop))
     if kind not in kinds or length > (_MOST_QUESTION if kind == QUESTION else MOST_BYTES):

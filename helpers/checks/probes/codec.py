@@ -1,12 +1,12 @@
-"""Plain data as bytes: what may pass between the claims and the student's code, and nothing else.
+"""Plain data as bytes: all that may pass between the points and the student's code.
 
 None, booleans, numbers, text, bytes, NumPy arrays of numbers, lists and dictionaries with text keys. Objects never
-pass, so that the student's side can run in another process, and a reply cannot carry behaviour. The bytes are the
-length of a JSON text (eight bytes, little-endian), that text with {"$bytes": length} and {"$array": length, …} in place
-of bytes and arrays, and the contents of these in order: each is read once, so that a short reply cannot unfold into a
-long one. A dictionary of the student's own that looks like a mark is read as one.
+pass, so the student's side can run in another process, and a reply cannot carry behaviour. The bytes are the length of
+a JSON text (eight bytes, little-endian), that text with {"$bytes": length} and {"$array": length, …} instead of bytes
+and arrays, and their contents in order. Each is read once, so a short reply cannot expand into a long one. A student's
+dictionary that looks like such a mark is read as one.
 
-Whatever the bytes are, `unpack` gives plain data or raises NotPlainDataError: they may be written by a stranger.
+`unpack` returns plain data or raises NotPlainDataError for any bytes: they may be hostile.
 """
 
 import io
@@ -20,7 +20,7 @@ import numpy as np
 from trtcpu.bounded_json import loads
 
 MOST_BYTES = 512 << 20
-"""Of one message; the longest of the lab is an engine with the images that it runs."""
+"""Most bytes of one message; the lab's longest is an engine with its images."""
 
 _MOST_TEXT, _MOST_VALUES, _MOST_DEPTH = 16 << 20, 500_000, 50
 _KINDS = "biufc"
@@ -30,14 +30,14 @@ _HALF_A_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class NotPlainDataError(Exception):
-    """A value that is more than data, or more data than may pass."""
+    """A value that is not plain data, or too much data."""
 
 
 def pack(value: Any) -> bytes:
-    """Return `value` as bytes: what JSON has in JSON, arrays and bytes behind it.
+    """Return `value` as bytes: JSON, followed by the contents of arrays and bytes.
 
     Raises:
-        NotPlainDataError: it holds an object, a text that is no Unicode, or more than may pass.
+        NotPlainDataError: it holds an object, a text that is not Unicode, or too much data.
     """
     contents: list[bytes] = []
     try:
@@ -71,7 +71,7 @@ def unpack(data: bytes) -> Any:
 
 
 def _mark(contents: list[bytes], value: Any) -> Any:
-    """Return what stands for a value that JSON does not have; its bytes join the contents."""
+    """Return the mark for a value that JSON does not have; its bytes join the contents."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         contents.append(bytes(value))
         return {"$bytes": len(contents[-1])}

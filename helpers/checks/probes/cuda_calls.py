@@ -1,11 +1,11 @@
-"""Watches what a student's code asks CUDA and TensorRT for, and shows the host what a slow device would show.
+"""Watches a student's calls of CUDA and TensorRT, and lets the device look as slow as a real one may be.
 
     with watched() as watch:
         ...                                  # the student's code
     watch.log, watch.refilled, watch.under_way, watch.alive()
 
-A copy to a page-locked array takes effect when the code has waited for it: until then the array holds NaN. So what is
-read too early by chance only, on a quick device, is so every time. A copy to a pageable array waits, as in CUDA.
+A copy to a page-locked array takes effect only after a synchronisation; until then the array holds NaN. So code that
+reads too early fails every time, not only by chance. A copy to a pageable array waits, as in CUDA.
 """
 
 import contextlib
@@ -27,16 +27,16 @@ _HELD = ("device buffers", "engines", "contexts")
 
 
 class NoProfileError(Exception):
-    """A context that has no optimization profile was used. TensorRT 8.6 would end the process."""
+    """A context without an optimization profile was used. TensorRT 8.6 would end the process."""
 
 
 @dataclass(eq=False)
 class Call:
-    """A copy "in" or "out", a "run", a copy that is "blocking"; or what was made, such as "contexts".
+    """A copy "in" or "out", a "run", a "blocking" copy, or something created, such as "contexts".
 
-    Of an asynchronous copy: its `stream`'s handle, and `pinned`, whether the host's array is page-locked. Of a run: its
-    `stream`, its `context`, that one's `profile`, and `beside`: how many other streams had work nobody had waited for.
-    `arrive` shows the host what it did; it is None once somebody has waited for it.
+    For an asynchronous copy: the handle of its `stream`, and `pinned`: if the host array is page-locked. For a run: its
+    `stream`, its `context` and the context's `profile`, and `beside`: how many other streams had unfinished work.
+    `arrive` makes its result visible to the host; it is None after a synchronisation.
     """
 
     what: str
@@ -50,7 +50,7 @@ class Call:
 
 @dataclass
 class Watch:
-    """`log` is what was called; `refilled` counts page-locked inputs that changed before the wait for their copy."""
+    """`log` has the calls; `refilled` counts page-locked inputs that changed before their copy was done."""
 
     log: list[Call] = field(default_factory=list)
     refilled: int = 0
@@ -60,28 +60,28 @@ class Watch:
 
     @property
     def under_way(self) -> list[Call]:
-        """The calls that nobody has waited for."""
+        """The calls without a synchronisation after them."""
         return [call for call in self.log if call.arrive]
 
     def in_stream(self, stream: Any) -> list[Call]:
-        """Return the calls of a stream that nobody has waited for."""
+        """Return the calls of a stream without a synchronisation after them."""
         return [call for call in self.under_way if call.stream == _handle(stream)]
 
     def waited(self, calls: list[Call]) -> None:
-        """Show what `calls` did: somebody has waited for them."""
+        """Make the results of `calls` visible, after a synchronisation."""
         for call in calls:
             if call.arrive:
                 call.arrive()
                 call.arrive = None
 
     def alive(self) -> dict[str, int]:
-        """Return how many objects of each kind are neither freed nor forgotten, and how many "contexts made"."""
+        """Return how many objects of each kind are alive, and how many contexts were made."""
         gc.collect()
         made = sum(call.what == "contexts" for call in self.log)
         return {**{kind: len(held) for kind, held in self.held.items()}, "contexts made": made}
 
     def made(self, kind: str, found: Any) -> None:
-        """Note an object, and count it for as long as it is alive."""
+        """Note an object, and count it while it is alive."""
         if found is not None:
             self.held[kind][id(found)] = found
             self.log.append(Call(kind))
@@ -103,7 +103,7 @@ class Watch:
         self.log.append(Call("run", stream, False, id(context), profile, beside, arrive=lambda: None))
 
     def copied_in(self, copy: Callable[..., Any], dest: Any, src: Any, stream: Any = None) -> None:
-        """Copy as an instant device would; count it where the source is another by the time of the wait."""
+        """Copy at once; count the copy as refilled if the source has changed by the time of the synchronisation."""
         host = np.asarray(src)
         read, pinned = host.copy() if host.flags.c_contiguous else host, self._pinned(host)
         copy(dest, read, stream)
@@ -114,7 +114,7 @@ class Watch:
         self.log.append(Call("in", _handle(stream), pinned, arrive=arrive))
 
     def copied_out(self, copy: Callable[..., Any], dest: Any, src: Any, stream: Any = None) -> None:
-        """Let a copy arrive when it is waited for; a copy to pageable memory waits itself."""
+        """Let a copy arrive at the synchronisation; a copy to pageable memory waits by itself."""
         host = np.asarray(dest)
         arrived, pinned = np.empty_like(host) if host.flags.c_contiguous else host, self._pinned(host)
         copy(arrived, src, stream)
@@ -139,7 +139,7 @@ Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def _then(note: Callable[..., None]) -> Wrap:
-    """Return what has `note(found, *arguments)` called after a call that answered anything but False."""
+    """Return a wrapper that calls `note(found, *arguments)` after each call, unless it returned False."""
 
     def wrap(call: Callable[..., Any]) -> Callable[..., Any]:
         def called(*args: Any, **kwargs: Any) -> Any:
@@ -168,7 +168,7 @@ def _with_profile(call: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def watched() -> Iterator[Watch]:
-    """Watch what is called inside the block."""
+    """Watch the calls inside the block."""
     watch, context, stream, event = Watch(), trt.IExecutionContext, cuda.Stream, cuda.Event
     replaced: list[tuple[Any, str, Wrap]] = [
         (cuda, "mem_alloc", _then(lambda found, *_, **__: watch.made("device buffers", found))),
@@ -200,4 +200,4 @@ def watched() -> Iterator[Watch]:
             if hasattr(owner, name):
                 stack.enter_context(mock.patch.object(owner, name, wrap(getattr(owner, name))))
         yield watch
-    cuda.Context.synchronize()  # what was never waited for still writes to memory that the watch holds on to
+    cuda.Context.synchronize()  # unfinished work still writes to memory that the watch keeps

@@ -1,4 +1,4 @@
-"""What an exception of the student's code says, and where in it it came from."""
+"""The text of an exception of the student's code, and the lines that it came from."""
 
 import re
 import sysconfig
@@ -19,12 +19,12 @@ _NOT_THEIRS = tuple(
 
 
 def said(error: BaseException) -> str:
-    """Return the text of an exception; of a file in a folder that a probe made for it, the name alone."""
+    """Return an exception's text, with paths in a probe's temporary folder cut to the file's name."""
     return re.sub(re.escape(tempfile.gettempdir()) + r"/tmp\w+/", "", str(error))
 
 
 def where(error: BaseException, most: int = 2) -> str:
-    """Return "line 3 of build; line 9 of helper" for the innermost frames that are neither ours nor a package's."""
+    """Return "line 3 of build; line 9 of helper" for the innermost frames of the student's code."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith(_NOT_THEIRS)]
     return "; ".join(f"line {frame.lineno} of {frame.name}" for frame in own[-most:])

@@ -1,4 +1,4 @@
-"""Image folders with known content: one folder a class, files of odd sizes, fresh noise or plain colours."""
+"""Image folders with known content: one folder per class, files of various sizes, noise or plain colours."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-_GRAIN = 5  # pixels: fine enough that a wrong interpolation shows, coarse enough that no resizing averages it away
+_GRAIN = 5  # pixels: fine enough to show a wrong interpolation, coarse enough to survive resizing
 
 
 def noise_image(seed: int, width: int, height: int, mode: str = "RGB") -> bytes:
@@ -25,14 +25,14 @@ def plain_png(colour: Sequence[int]) -> bytes:
 
 
 def framed_png(width: int, height: int, colour: Sequence[int]) -> bytes:
-    """Return a black PNG whose middle, 224/256 of its shorter side, is of one `colour`."""
+    """Return a black PNG whose centre, 224/256 of its shorter side, has one `colour`."""
     image, side = Image.new("RGB", (width, height)), min(width, height) * 224 // 256
     image.paste(tuple(colour), ((width - side) // 2, (height - side) // 2, (width + side) // 2, (height + side) // 2))
     return _png(image)
 
 
 def as_rgb(png: bytes, edge: int = 0) -> bytes:
-    """Return the same picture as an RGB file; made `edge` × `edge` by Pillow's bilinear filter, if that is given."""
+    """Return the same picture as an RGB file, resized to `edge` × `edge` by Pillow's bilinear filter if given."""
     image = Image.open(io.BytesIO(png)).convert("RGB")
     return _png(image.resize((edge, edge), Image.Resampling.BILINEAR) if edge else image)
 

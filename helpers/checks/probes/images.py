@@ -1,4 +1,4 @@
-"""Random images that differ so much that a network's outputs for any two of them differ too."""
+"""Random images so different that a network's outputs for any two of them differ."""
 
 from collections.abc import Sequence
 
@@ -6,12 +6,12 @@ import numpy as np
 
 
 def varied_images(seed: int, number: int, image: Sequence[int] = (3, 224, 224)) -> np.ndarray:
-    """Return float32 [number, *image]: uniform noise of a strength and a colour of each image's own.
+    """Return float32 [number, *image]: uniform noise, with a strength and a colour for each image.
 
     `image` is channels, height and width.
 
-    A network that averages over all positions gives nearly the same output for any two images of plain noise; a result
-    in the wrong row, or of the call before, would go unseen.
+    A network that averages over all positions gives nearly the same output for any two images of plain noise. Then a
+    result in the wrong row, or from the call before, would not show.
     """
     random = np.random.default_rng(seed)
     width = random.uniform(1.0, 10.0, (number, 1, 1, 1)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Makes folders list their entries in another order, as another file system would."""
+"""Makes folders list their entries in another order, as another file system might."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ from unittest import mock
 
 
 class _Entries(contextlib.ExitStack):
-    """What os.scandir gives, backwards: an iterator that is a context manager too, and can be closed."""
+    """The entries of os.scandir in reverse: an iterator that is also a context manager and can be closed."""
 
     def __init__(self, entries: Iterator[os.DirEntry[Any]]) -> None:
         super().__init__()
@@ -24,12 +24,12 @@ class _Entries(contextlib.ExitStack):
 
 @contextlib.contextmanager
 def reversed_listings() -> Iterator[None]:
-    """Let os.listdir, os.scandir, and what pathlib and glob make of them, give descending order of names."""
+    """Let os.listdir and os.scandir, and so pathlib and glob, list names in descending order."""
     listdir, scandir = os.listdir, os.scandir
     backwards = {
         "listdir": staticmethod(lambda *args: sorted(listdir(*args), reverse=True)),
         "scandir": staticmethod(lambda *args: _Entries(scandir(*args))),
     }
-    pathlibs = getattr(pathlib, "_NormalAccessor", os)  # up to Python 3.10 pathlib keeps them
+    pathlibs = getattr(pathlib, "_NormalAccessor", os)  # pathlib stores them there up to Python 3.10
     with mock.patch.multiple(os, **backwards), mock.patch.multiple(pathlibs, **backwards):
         yield

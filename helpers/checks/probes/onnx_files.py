@@ -1,4 +1,4 @@
-"""Reads what an ONNX file says of itself, and ONNX networks of known behaviour for a simplifier."""
+"""Reads an ONNX file's facts, and makes ONNX networks with known faults for a simplifier."""
 
 from collections.abc import Callable
 from typing import TypedDict
@@ -14,17 +14,17 @@ _ML = ("", "ai.onnx")
 
 
 class OnnxTensor(TypedDict):
-    """Of an input or output: numbers and the names of symbolic axes, and the type's name."""
+    """An input or output: its shape, with names for dynamic axes, and the name of its type."""
 
     shape: list[int | str]
     dtype: str
 
 
 class OnnxFacts(TypedDict):
-    """An ONNX model's own account.
+    """An ONNX model's facts.
 
-    Inputs and outputs by name, weights that a caller may replace among the inputs; how many nodes; the nodes that
-    compute from constants alone.
+    Inputs (with weights that a caller may replace) and outputs by name; the number of nodes; the nodes whose inputs are
+    all constants.
     """
 
     opset: int
@@ -36,7 +36,7 @@ class OnnxFacts(TypedDict):
 
 @loads
 def onnx_facts(content: bytes) -> OnnxFacts:
-    """Return an ONNX model's own account.
+    """Return an ONNX model's facts.
 
     Raises:
         onnx.onnx_cpp2py_export.checker.ValidationError, google.protobuf.message.DecodeError: not an ONNX model.
@@ -54,7 +54,7 @@ def onnx_facts(content: bytes) -> OnnxFacts:
 
 @loads
 def tensor_names(content: bytes) -> list[str]:
-    """Return the names of all tensors that a model is given or computes."""
+    """Return the names of all tensors that a model takes or computes."""
     graph = onnx.load_from_string(content).graph
     return [*(value.name for value in graph.input), *(name for node in graph.node for name in node.output)]
 
@@ -72,7 +72,7 @@ def _tensor(value: onnx.ValueInfoProto) -> OnnxTensor:
 
 
 def _foldable(graph: onnx.GraphProto) -> list[str]:
-    """Return the nodes that compute from constants alone."""
+    """Return the nodes whose inputs are all constants."""
     known, found = {tensor.name for tensor in graph.initializer}, list[str]()
     for node in graph.node:
         if all(name in known for name in node.input if name):
@@ -91,12 +91,12 @@ def redundant_onnx(seed: int) -> bytes:
 
 
 ROUNDED = "weights that differ in float32's last digit"
-"""The one fault of `spoiled_onnx` that is none."""
+"""The one change of `spoiled_onnx` that is not a fault."""
 
 _LAST_TWO = 0.05 * np.eye(10, dtype=np.float32)[-2:]
 _FAULTS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
-    "red and blue exchanged": ("w0", lambda weights: weights[:, ::-1]),  # no other output for a black or grey image
-    "another bias of the last class": ("fc.b", lambda bias: bias + _LAST_TWO[1]),  # no output is smaller
+    "red and blue swapped": ("w0", lambda weights: weights[:, ::-1]),  # outputs stay the same for grey images
+    "another bias of the last class": ("fc.b", lambda bias: bias + _LAST_TWO[1]),  # no output gets smaller
     "other biases of the last two classes": ("fc.b", lambda bias: bias + _LAST_TWO[1] - _LAST_TWO[0]),  # the same mean
     ROUNDED: ("w0", lambda weights: np.nextafter(weights, np.float32(np.inf))),
 }
@@ -104,7 +104,7 @@ _FAULTS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
 
 
 def spoiled_onnx(seed: int) -> dict[str, bytes]:
-    """Return, by fault, what a simplifier with it would make of `redundant_onnx(seed)`."""
+    """Return, by fault, the result of a simplifier with that fault for `redundant_onnx(seed)`."""
     found = {}
     for fault, (name, change) in _FAULTS.items():
         model = onnx.load_from_string(tiny_onnx(seed))
@@ -115,7 +115,7 @@ def spoiled_onnx(seed: int) -> dict[str, bytes]:
 
 
 def unsupported_onnx(operator: str) -> bytes:
-    """Return a sound ONNX model of one `operator` that no engine knows, so that a parser has a reason to give."""
+    """Return a valid ONNX model with one `operator` that no engine knows, so that a parser has errors."""
     images, logits = (
         helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
         for name, shape in (("input", ["batch", 3, 224, 224]), ("output", ["batch", 10]))

@@ -1,4 +1,4 @@
-"""The schema of a reply: the type that a function says it returns, as its value comes back (a tuple as a list)."""
+"""The schema of a reply: the return type of its function; tuples come back as lists."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -9,26 +9,26 @@ from helpers.checks.probes.codec import NotPlainDataError
 
 @lru_cache
 def schema_of(function: Callable[..., Any]) -> Any:
-    """Return the type that a function returns; Any where it does not say one, and its callers take any plain data."""
+    """Return a function's return type; Any without an annotation: then its callers take any plain data."""
     return get_type_hints(function).get("return", Any)
 
 
 def fitting(value: Any, schema: Any) -> Any:
-    """Return a value that has a schema, such as a function's, in all its parts.
+    """Return a value if it fits a schema in all its parts.
 
     Raises:
-        NotPlainDataError: it has not: somebody else answered.
+        NotPlainDataError: it does not fit: something else than our probe answered.
     """
     from typeguard import CollectionCheckStrategy, TypeCheckError, check_type  # a tenth of a second, on this side only
 
     try:
         return check_type(_tuples(value, schema), schema, collection_check_strategy=CollectionCheckStrategy.ALL_ITEMS)
     except TypeCheckError as error:
-        raise NotPlainDataError(f"the reply is none of this lab's: {str(error)[:200]}") from error
+        raise NotPlainDataError(f"the reply is not in this lab's form: {str(error)[:200]}") from error
 
 
 def _tuples(value: Any, schema: Any) -> Any:
-    """Return a value with tuples where the schema has tuples of a fixed length: they came as lists."""
+    """Return a value with tuples instead of lists where the schema has tuples of a fixed length."""
     parts = get_args(schema)
     if not isinstance(value, list) or get_origin(schema) not in (list, tuple):
         return value

@@ -1,8 +1,8 @@
-"""The student's side of grading: answers what the judge asks over a socket until it has asked everything.
+"""The student's side of grading: answers the judge's requests over a socket until the judge ends.
 
-    serve("/…/judge.sock", globals())        # what runs in place of a test cell's check
+    serve("/…/judge.sock", globals())        # runs instead of a test cell's check
 
-It holds no secret, and nothing that is said here is believed: what it answers are the student's own words.
+It holds no secret, and the judge trusts none of its answers.
 """
 
 import os
@@ -17,12 +17,12 @@ from helpers.checks.probes.answer import answer
 from helpers.checks.probes.channel import ANSWER, END, QUESTION, REPLY, REQUEST, read_message, write_message
 
 _JUDGE_S = 60
-"""Seconds within which a judge that lives has connected: it waits for nothing else."""
+"""Seconds within which the judge connects, unless it has died."""
 
 
 def serve(path: str, namespace: Mapping[str, Any]) -> None:
-    """Answer the judge, who connects to `path`, with the functions of `namespace`, one request after the other."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:  # a sandbox may let nobody connect
+    """Answer the judge, which connects to `path`, with the functions of `namespace`, one request at a time."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:  # a sandbox may forbid connecting
         listener.bind(path)
         listener.listen(1)
         listener.settimeout(_JUDGE_S)
@@ -45,7 +45,7 @@ def serve(path: str, namespace: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Hold a time limit's or the grader's signal back: it would cut a message in two."""
+    """Hold back signals of time limits and the grader, which would cut a message in two."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM, signal.SIGINT})
     try:
         yield

@@ -1,4 +1,4 @@
-"""The student's work as points and claims see it: probes that take and return plain data, and artifacts as bytes."""
+"""The student's work as points see it: probes that take and return plain data, and artifacts as bytes."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -21,12 +21,12 @@ DEFAULT_LIMIT_S = 300.0
 """Seconds one probe may take: about ten times what a two-core laptop needs for the longest."""
 
 _MOST_RECEIVED = 1 << 30
-"""Bytes of all answers to one test cell, which are kept until it is decided."""
+"""Most bytes of all answers to one test cell, which are kept until it is decided."""
 
 Send = Callable[[bytes, Ask, float], bytes]
-"""`send(request, ask, limit_s)` carries a packed request to the student's functions, and the packed reply back.
+"""`send(request, ask, limit_s)` carries a packed request to the student's functions, and returns the packed reply.
 
-`ask` answers what the probe asks meanwhile; where nothing usable comes back in time, ChannelError says why.
+`ask` answers the probe's questions meanwhile. If nothing usable comes back in time, it raises ChannelError.
 """
 
 
@@ -42,12 +42,12 @@ class Replied(TypedDict):
     output: str
 
 
-"""What an answer unpacks to (helpers.checks.probes.answer)."""
+"""The form of an unpacked answer (helpers.checks.probes.answer)."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back: the probe's `value` or the student's `error`, what was printed, and what `served`."""
+    """A reply: the probe's `value` or the student's `error`, the printed output, and the object that `served`."""
 
     value: Any
     error: dict[str, str] | None
@@ -65,20 +65,20 @@ class Reply:
         kind, message, where = self.error["type"], self.error["message"], self.error["where"]
         told = {
             "NotImplementedError": (f"{what} to be written", "the TODO is still there", f"fill in {what}"),
-            "MissingNameError": (f"{what} as the task names it", message, f"run the cell of {what}, read its error"),
-            "TimeLimitError": (f"an answer of {what}", f"{message} ({where})", "look for a loop without an end"),
+            "MissingNameError": (f"{what} to be defined", message, f"run the cell of {what}, and read its error"),
+            "TimeLimitError": (f"{what} to return", f"{message} ({where})", "look for a loop that does not end"),
             "StillRunningError": (
                 f"{what} to return",
                 f"still running ({where})",
-                "let what was asked for end the loop",
+                "end the loop after the calls or the time asked for",
             ),
-            "NotPlainData": (f"{what} to give numbers, text or arrays", message, "look at the type of what it returns"),
+            "NotPlainData": (f"{what} to return numbers, text or arrays", message, "check the type of what it returns"),
         }
         if kind in told:
             raise Missed(*told[kind])
         said = f"{kind}: {message or 'without a message'}"
-        if not where:  # none of the student's lines was running: our use of what came back failed
-            raise Missed(f"{what} to give what the task names", said, "look at the type and shape of what it returns")
+        if not where:  # not in the student's lines: our use of the return value failed
+            raise Missed(f"{what} to return what the task asks for", said, "check type and shape of what it returns")
         printed = f"; it printed: {self.output.strip()[-300:]}" if self.output.strip() else ""
         advice = replacement(message) or f"read {where} again"
         raise Missed(f"{what} to run without an exception", f"{said} ({where}){printed}", advice)
@@ -88,8 +88,8 @@ class Student:
     """A handle on one student's notebook.
 
     Args:
-        send: carries packed bytes to the side where the notebook's functions are, and back.
-        artifacts: returns a deliverable's bytes by its name, None where the student did not make it.
+        send: carries packed bytes to the notebook's functions, and back.
+        artifacts: returns a deliverable's bytes by its name, None if the student did not make it.
     """
 
     def __init__(self, send: Send, artifacts: Callable[[str], bytes | None]) -> None:
@@ -115,14 +115,14 @@ class Student:
     ) -> Reply:
         """Run a probe (helpers.checks.probes.answer) on the notebook.
 
-        The same call is answered from memory, so that several points can look at one build; `fresh` runs it again.
+        A repeated call is answered from memory, so several points can look at one build; `fresh` runs it again.
 
-        `serves` makes the object that answers what the probe asks (`notebook.ask`) while it runs: a class or a
-        `functools.partial` of one and plain data. Its `ASKED` names the methods that can be asked; they take and return
-        plain data. It lives on this side, so what it counted and timed is evidence: the reply's `served`.
+        `serves` makes the object that answers the probe's questions (`notebook.ask`) while it runs: a class, or a
+        `functools.partial` of a class and plain data. Its `ASKED` names the methods that can be asked; they take and
+        return plain data. It lives on this side, so its counts and times are evidence: the reply's `served`.
 
         Raises:
-            Missed: no reply came, or none that can be read.
+            Missed: no reply came, or it cannot be read.
         """
         name, module = (probe, "") if isinstance(probe, str) else (probe.__name__, probe.__module__)
         request = pack({"probe": name, "module": module, "data": data, "limit_s": limit_s})
@@ -142,12 +142,12 @@ class Student:
                 fitting(reply.value, schema_of(known_probe(probe) if isinstance(probe, str) else probe))
             return reply
         except (ChannelError, NotPlainDataError) as error:
-            advice = "restart the kernel and run all cells: does one end it, or never come to an end?"
-            raise Missed("an answer of the notebook", str(error), advice) from error
+            advice = "restart the kernel, run all cells, and find the one that ends it or never finishes"
+            raise Missed("an answer from the notebook", str(error), advice) from error
 
 
 def one_each(answers: list[Any], asked: Sequence[Any], what: str = "calls") -> list[Any]:
-    """Return the answers; raise Missed where they are not one to each that was asked, as who forges them may send."""
+    """Return the answers; raise Missed unless there is one for each question. Forgers may send more."""
     if len(answers) != len(asked):
         advice = "restart the kernel and run all cells"
         raise Missed(f"an answer to each of {len(asked)} {what}", f"{len(answers)}", advice)
@@ -155,13 +155,13 @@ def one_each(answers: list[Any], asked: Sequence[Any], what: str = "calls") -> l
 
 
 def _answered(served: Any, question: bytes) -> bytes:
-    """Return the packed answer of an object to a question. It may be a stranger's: whatever is asked harms nothing."""
+    """Return an object's packed answer to a question, which may be hostile and must do no harm."""
     try:
         asked = unpack(question)
         if asked["name"] not in getattr(served, "ASKED", ()):
             raise LookupError(f"nobody answers {asked['name']!r:.40}")
         return pack({"value": getattr(served, asked["name"])(**asked["data"]), "error": None})
-    except Exception as error:  # of the arguments, which are the student's
+    except Exception as error:  # caused by the arguments, which are the student's
         return pack({"value": None, "error": f"{type(error).__name__}: {error}"[:MOST_CHARACTERS]})
 
 
@@ -169,7 +169,7 @@ _LARGE, _SMALL_BYTES, _LARGE_BYTES = (".onnx", ".engine"), 16 << 20, 512 << 20
 
 
 def read_artifact(folder: Path, name: str) -> bytes | None:
-    """Return the content of a file of the lab; None where there is none, or a link, a pipe, one far larger."""
+    """Return the content of a file of the lab; None if it is missing, a link, a pipe or far too large."""
     try:
         return read_within(folder, name, _LARGE_BYTES if name.endswith(_LARGE) else _SMALL_BYTES)
     except InputError:

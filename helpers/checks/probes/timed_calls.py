@@ -1,6 +1,6 @@
-"""A timed model whose clock and log are the judge's: the student's code calls a stand-in, which asks for each call.
+"""A timed model whose clock and log belong to the judge: the student's code calls a stand-in, which asks the judge.
 
-The side that judges makes a ServedModel, the student's side a StandIn whose simulated clock follows the judge's.
+The judge's side makes a ServedModel, the student's side a StandIn whose simulated clock follows the judge's.
 """
 
 import math
@@ -16,13 +16,13 @@ from helpers.toys.timed import TimedModel
 
 _CLASSES = 10
 _MOST_QUESTIONS = 100_000
-"""That one run may ask, a hundred times what the longest does: each leaves something in the judge's memory."""
+"""Most questions of one run, a hundred times the longest: each takes some of the judge's memory."""
 
 _MOST_AXES, _MOST_NAME = 8, 40
 
 
 class ServedModel:
-    """The judge's half: a TimedModel on a simulated clock, told what the student's half says of each call.
+    """The judge's half: a TimedModel on a simulated clock, which gets the student's half's account of each call.
 
     Args:
         model: TimedModel's arguments.
@@ -30,8 +30,8 @@ class ServedModel:
 
     Attributes:
         log: TimedModel's.
-        stopped: whether a call came after the limit, or more came than anybody needs.
-        strangers: calls whose input was another object than the call's before, as the student's half says.
+        stopped: whether a call came after the limit, or too many came.
+        strangers: calls with another input object than the call before, as the student's half says.
     """
 
     ASKED = ("call", "wait")
@@ -43,18 +43,18 @@ class ServedModel:
         self.stopped, self.strangers, self._questions = False, 0, 0
 
     def call(self, now: float, shape: list[int], dtype: str, given: bool) -> dict[str, Any]:
-        """Run the model on an input of which these are the facts."""
+        """Run the model on an input with these properties."""
         self.strangers += not given
         batch = SimpleNamespace(shape=tuple(map(int, shape[:_MOST_AXES])), dtype=str(dtype)[:_MOST_NAME])
         return self._answer(now, lambda: self._model(batch))
 
     def wait(self, now: float) -> dict[str, Any]:
-        """Wait for the work of every call so far."""
+        """Wait for the work of all calls so far."""
         return self._answer(now, self._model.synchronize)
 
     def _answer(self, now: float, act: Callable[[], Any]) -> dict[str, Any]:
         if not math.isfinite(now):
-            raise ValueError("a time that is no number")
+            raise ValueError("a time that is not a number")
         self._questions += 1
         try:
             if self._questions > _MOST_QUESTIONS:
@@ -69,14 +69,14 @@ class ServedModel:
 class StandIn:
     """The student's half: a model that asks the judge for each call and wait, and moves a simulated clock as told.
 
-    `given` is the input that the first call is to get; each further one is to get the one of the call before.
+    `given` is the input that the first call should get; each further call should get the same object.
     """
 
     def __init__(self, notebook: Notebook, clock: SimulatedClock, given: Any = None) -> None:
         self._notebook, self._clock, self._given = notebook, clock, given
 
     def __call__(self, batch: np.ndarray) -> np.ndarray:
-        """Return [N, 10] zeros for a batch [N, 3, H, W] after a time that the judge knows."""
+        """Return [N, 10] zeros for a batch [N, 3, H, W], after a time that the judge decides."""
         shape, kind = [int(size) for size in np.shape(batch)], str(getattr(batch, "dtype", type(batch).__name__))
         self._ask("call", shape=shape, dtype=kind, given=batch is self._given)
         self._given = batch

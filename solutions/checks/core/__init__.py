@@ -1,1 +1,1 @@
-"""What a claim is, and how a test cell is decided and recorded."""
+"""How the points of a test cell are decided and recorded."""

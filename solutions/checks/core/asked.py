@@ -13,7 +13,7 @@ from helpers.tools.term import TERM
 def points_of(cell: str) -> list[Point]:
     """Return the points of a test cell in order, scaled to what the course gives for the cell.
 
-    Of the steps' rooms only its own is imported.
+    Only the room of its own step is imported.
     """
     step = CELLS[cell].step
     if find_spec(f"solutions.checks.s{step}"):

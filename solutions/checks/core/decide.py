@@ -21,9 +21,9 @@ from solutions.checks.core.seed import cell_seed
 
 
 def grade_cell(cell: str, namespace: Mapping[str, Any]) -> float:
-    """Decide one test cell of a notebook of our own in its kernel, show its card and return its points.
+    """Decide one test cell of our own notebook in its kernel, show its card and return its points.
 
-    A stranger's is decided by the judge (solutions/grading/judge), a process that the notebook's code cannot reach.
+    A student's is decided by the judge (solutions/grading/judge), a process that the notebook's code cannot reach.
     """
     record = run_points(cell, Case(Student.in_process(namespace), cell_seed(cell)))
     show(record.card())
@@ -45,7 +45,7 @@ def decide(point: Point, case: Case) -> ClaimResult:
     """Ask one point. Missed loses it; any other exception is our own mistake and says so.
 
     Raises:
-        OSError, InputError: the disk is full, for which no submission pays.
+        OSError, InputError: the disk is full, which is not the submission's fault.
     """
     started, fault = time.perf_counter(), ""
     try:
@@ -54,7 +54,7 @@ def decide(point: Point, case: Case) -> ClaimResult:
         missed = Missed("a file that loads in reasonable time", str(error), "make it again from the lab's model")
         earned = Earned(0.0, "", missed)
     except KeyboardInterrupt:
-        missed = Missed("an answer within the cell's time limit", "no answer in time", "look for a loop without an end")
+        missed = Missed("an answer within the cell's time limit", "no answer", "look for a loop that does not end")
         earned = Earned(0.0, "", missed)
     except Exception as error:
         full = getattr(error.__cause__ or error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)

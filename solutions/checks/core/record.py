@@ -1,4 +1,4 @@
-"""The record of a test cell: what became of each claim, written after each; decided claims keep their points."""
+"""The record of a test cell: the result of each point, written after each, so that none is lost."""
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ NO_SANDBOX = "none"
 
 @dataclass(frozen=True)
 class ClaimResult:
-    """A decided claim. `status` is kept, partial, lost, or error (the check failed: our bug, not the student's)."""
+    """A decided point. `status` is kept, partial, lost, or error (the check failed: our bug, not the student's)."""
 
     claim: str
     title: str
@@ -35,9 +35,9 @@ class ClaimResult:
 
 @dataclass
 class Record:
-    """A test cell's claims: decided ones in `results`, `points` in all; `api` is TensorRT's, 10 or 11.
+    """A test cell's decided points in `results`, and its `points` in total; `api` is TensorRT's, 10 or 11.
 
-    `sandbox` is what the notebook's kernel ran in, by the names of solutions/sandbox.
+    `sandbox` is the sandbox of the notebook's kernel, by the names of solutions/sandbox.
     """
 
     cell: str
@@ -55,7 +55,7 @@ class Record:
         return round(sum(result.earned for result in self.results), 2)
 
     def card(self) -> Card:
-        """Return the record as it is shown to the student and the grader."""
+        """Return the card that students and graders see."""
         name = CELLS[self.cell].title if self.cell in CELLS else self.cell
         title = f"{name}: {self.earned:g} of {self.points:g} points ({self.criterion})"
         return Card(title, [result.line() for result in self.results])
@@ -66,7 +66,7 @@ class Record:
 
 
 def record_path(cell: str, folder: str | Path | None = None) -> Path:
-    """Return where a cell's record is: in `folder`, else in `records` beside the artifacts."""
+    """Return the path of a cell's record: in `folder`, by default `records` next to the artifacts."""
     return Path(folder or artifacts_folder().parent / "records") / f"{cell}.json"
 
 
@@ -74,7 +74,7 @@ def read_record(path: str | Path) -> Record:
     """Return the record in a file.
 
     Raises:
-        InputError: it is missing, or refused: what it holds is not what a record can hold.
+        InputError: it is missing, or its content is not valid.
     """
     found = read_checked(path)
     found.pop("earned", None)

@@ -1,4 +1,4 @@
-"""What a record of a test cell may hold: a JSON schema, and what a schema cannot say."""
+"""The valid content of a test cell's record: a JSON schema, and rules that a schema cannot express."""
 
 import json
 from pathlib import Path
@@ -8,10 +8,10 @@ from helpers.tools.files import read_regular
 from trtcpu.errors import InputError
 
 LARGEST_BYTES = 1 << 20
-"""Of a record: real ones have some kilobytes."""
+"""Largest size of a record; real ones have a few kilobytes."""
 
 LONGEST_TEXT = 4_000
-"""Characters of an evidence, or of a line of what was missed."""
+"""Most characters of an evidence, or of a line of a message."""
 
 _NAME = {"type": "string", "minLength": 1, "maxLength": 200}
 _TEXT = {"type": "string", "maxLength": LONGEST_TEXT}
@@ -60,10 +60,10 @@ _ROUNDING = 0.006
 
 
 def read_checked(path: str | Path) -> dict[str, Any]:
-    """Return a record's content as it is in the file, once everything about it is right.
+    """Return a record's content, if it is valid.
 
     Raises:
-        InputError: it is missing, a link, a pipe, too large, not JSON, or says what no record can say.
+        InputError: it is missing, a link, a pipe, too large, not JSON, or not valid.
     """
     found = checked_json(path, SCHEMA, "grading record", LARGEST_BYTES)
     if found["cell"] != Path(path).stem:
@@ -74,12 +74,12 @@ def read_checked(path: str | Path) -> dict[str, Any]:
 
 
 def checked_json(path: str | Path, schema: dict[str, Any], what: str, largest: int) -> Any:
-    """Return the JSON in a file that a stranger may have written, if `schema` allows it.
+    """Return the JSON in an untrusted file, if `schema` allows it.
 
     Raises:
-        InputError: it is missing, a link, a pipe, has more than `largest` bytes, is not JSON, or not allowed.
+        InputError: it is missing, a link, a pipe, larger than `largest` bytes, not JSON, or not allowed.
     """
-    from jsonschema import Draft202012Validator  # who only writes records does without it
+    from jsonschema import Draft202012Validator  # not needed to write records
 
     data = read_regular(path, largest, what)
     try:

@@ -1,6 +1,6 @@
-"""The secret seed of a grading run, and the seed of each test cell that follows from it.
+"""The secret seed of a grading run, and each test cell's seed derived from it.
 
-All submissions of a run meet the same inputs, so that equal work gets equal points; the next run draws other ones.
+All submissions of a run get the same inputs, so equal work gets equal points. The next run draws other inputs.
 """
 
 import hashlib
@@ -13,10 +13,10 @@ _chosen: list[int] = []
 
 
 def use_seed(seed: int | None) -> None:
-    """Draw from this seed from now on, in this process, to see a decision again; None: from a fresh one each time.
+    """Use this seed from now on, in this process, to repeat a decision; None: a new one each time.
 
     Raises:
-        InputError: it is no number of 32 bits.
+        InputError: it is not a number of 32 bits.
     """
     if seed is not None and not 0 <= seed < 1 << _SEED_BITS:
         raise InputError(f"{seed} is no seed; give a whole number from 0, below 2^{_SEED_BITS}")
@@ -29,5 +29,5 @@ def fresh_seed() -> int:
 
 
 def cell_seed(cell: str) -> int:
-    """Return the seed of a test cell: other cells have other ones, so that none foretells the inputs of the next."""
+    """Return the seed of a test cell; each cell has its own, so none reveals the inputs of another."""
     return int.from_bytes(hashlib.sha256(f"{fresh_seed()} {cell}".encode()).digest()[: _SEED_BITS // 8], "big")

@@ -1,7 +1,7 @@
-"""Step 16, on cases that are made from seeds, each with one mistake or none: here is what earns points.
+"""The graded points of step 16, on cases made from seeds, each with one mistake or none.
 
-Reading order: networks.py (what a case is made of), then engine.py, clock.py and scores.py (what goes wrong in each
-department), made.py, visible.py (the twelve cases that students get).
+Reading order: networks.py (parts of a case), then engine.py, clock.py and scores.py (the mistakes of each department),
+made.py, visible.py (the twelve cases that students get).
 """
 
 import math
@@ -16,7 +16,7 @@ from solutions.checks.s16_cases.made import file_of, made
 from solutions.checks.s16_cases.networks import Material
 
 EACH, HEALTHY = 4, 8
-"""How many fresh cases there are of each cause, and with nothing wrong."""
+"""The number of new cases of each cause, and of healthy cases."""
 
 
 def _examined(case: Case, department: str, cause: str, number: int) -> list[tuple[Material, float, Finding]]:
@@ -25,13 +25,13 @@ def _examined(case: Case, department: str, cause: str, number: int) -> list[tupl
 
 
 def _solved(department: str, proofs: bool, cause: str, case: Case) -> str:
-    """Return evidence that a cause is named, and with `proofs` proven too, in each case of it."""
+    """Return evidence that a cause is named, and with `proofs` also proven, in each of its cases."""
     for material, proof, said in _examined(case, department, cause, EACH):
-        agree(said.cause, cause, f"the examiner, in each of {EACH} fresh cases of it", ADVICE[department])
+        agree({"cause": said.cause}, {"cause": cause}, f"each of {EACH} new cases of this cause", ADVICE[department])
         if proofs:
-            picture = 100.5 / material["report"].get("images", math.inf)  # an accuracy may be one off
-            asked = f"the proof of {cause}: {CAUSES[department][cause]}"
-            agree(said.evidence, proof, asked, "read what CAUSES asks for", rtol=TOLERANCE, atol=picture)
+            picture = 100.5 / material["report"].get("images", math.inf)  # an accuracy may be off by one image
+            asked, advice = f"{cause} ({CAUSES[department][cause]})", "return the number that CAUSES asks for"
+            agree({"proof": said.evidence}, {"proof": proof}, asked, advice, rtol=TOLERANCE, atol=picture)
     return f"{cause} {EACH} of {EACH}"
 
 
@@ -41,11 +41,11 @@ def _each(department: str, proofs: bool, case: Case) -> Earned:
 
 
 def _innocent(department: str, case: Case) -> str:
-    """Return evidence that healthy cases are let go, by an examiner that finds at least half of the causes."""
+    """Return evidence that healthy cases are let go by an examiner that finds at least half of the causes."""
     accused = [said.cause for *_, said in _examined(case, department, NOTHING, HEALTHY) if said.cause != NOTHING]
-    found = {"accusations": accused, "half of the causes found too": _each(department, False, case).share >= 0.5}
-    right = {"accusations": [], "half of the causes found too": True}
-    agree(found, right, f"{HEALTHY} healthy cases", "name no cause that is not sure")
+    found = {"accusations": accused, "half of the causes found": _each(department, False, case).share >= 0.5}
+    right = {"accusations": [], "half of the causes found": True}
+    agree(found, right, f"{HEALTHY} healthy cases", "name a cause only if you are sure of it")
     return f"{HEALTHY} of {HEALTHY} let go"
 
 

@@ -8,9 +8,9 @@ _LEVEL, _LONG = 5, 6
 
 
 def healthy(random: np.random.Generator, number: int) -> Material:
-    """Return a case with nothing wrong: one call that took long, a batch of one and no warm-up are harmless.
+    """Return a case with nothing wrong: one long call, a batch of one and no warm-up are harmless.
 
-    In case 5 of a seed a fifth of the calls take equally long, so that p95 is p99; in case 6 a few take so long that
+    In case 5 of a seed a fifth of the calls take equally long, so p95 equals p99; in case 6 a few take so long that
     the mean is about twice the median.
     """
     return _case(random, (10, 0, 20, 5)[number % 4], (1, 8, 4, 32)[number % 4], number)
@@ -24,7 +24,7 @@ def _case(random: np.random.Generator, warmup: int, batch: int, number: int = 0)
 
 
 def _log(random: np.random.Generator, warmup: int, number: int) -> np.ndarray:
-    """Return the log of calls one after another, [calls, 3] in ms; the first ones are slow where there is a warm-up."""
+    """Return the log of consecutive calls, [calls, 3] in ms; those of a warm-up are slow."""
     calls = warmup + int(random.integers(240, 400))
     took = random.uniform(0.3, 12) * (1 + 0.6 * random.random(calls) ** 8)
     if number == _LEVEL:
@@ -48,7 +48,7 @@ def _figures(counted: np.ndarray, took: np.ndarray, batch: int) -> dict[str, flo
     return {name: float(f"{value:.5g}") for name, value in found.items()}
 
 
-# the figure that each mistake falsifies
+# the figure that each mistake changes
 _PROOFS = {
     "launch_time": "mean_ms",
     "warmup_counted": "mean_ms",
@@ -58,7 +58,7 @@ _PROOFS = {
 
 
 def faulty(random: np.random.Generator, case: Material, cause: str, other: bool) -> tuple[Material, float]:
-    """Return a case with this mistake in its report, and the figure that should stand there."""
+    """Return a case with this mistake in its report, and the right figure."""
     if cause == "warmup_counted":
         case = _case(random, int(random.choice((10, 20, 40))), case["report"]["batch"])
     if cause == "batches_counted":

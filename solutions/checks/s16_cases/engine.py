@@ -17,7 +17,7 @@ def healthy(random: np.random.Generator, number: int) -> Material:
     model, taken = case_network(random), camera(random, 48)
     measured = tensor_ranges(model, prepared(pictures(**taken)))
     lines = {name: most * random.uniform(*_CLIPPED) / 127 for name, most in measured.items()}
-    # TensorRT's caches also name the constants between the layers, which no ONNX tensor is called like
+    # TensorRT's caches also have constants between the layers, under names that no ONNX tensor has
     lines |= {f"(Unnamed Layer* {3 + 2 * k}) [Constant]_output": 0.004 + 0.001 * k for k in range(number % 3)}
     most, names = int(random.choice((4, 8, 16, 32))), convolutions(model)
     kept = [("fc",), names[:1], (), names[-1:]][number % 4]
@@ -64,7 +64,7 @@ def _other_model(random: np.random.Generator, case: Material, other: bool) -> tu
     chosen = random.choice(names, int(random.integers(2, len(names))), replace=False).tolist()
     lines = parse_cache(case["cache"]).scales.items()
     renamed = {"cache": _cache({f"deeper.{name}" if name in chosen else name: scale for name, scale in lines})}
-    # as much too large, or too small
+    # too large or too small by the same factor
     factors = {name: float(random.uniform(3.5, 9)) ** (1 if random.random() < 0.5 else -1) for name in chosen}
     return renamed if other else _scaled(case, factors)[0], len(chosen)
 

@@ -16,7 +16,7 @@ _ROOMS = {"engine": engine, "clock": clock, "scores": scores}
 def made(department: str, cause: str, seed: int, number: int = 0) -> tuple[Material, float]:
     """Return the case of a department with this cause, or with NOTHING wrong, and the number that proves it (or 0).
 
-    Of a seed there is a case per number. Most mistakes can be made in two ways: an odd number has the other one.
+    Each number of a seed gives another case. Most mistakes have two forms: odd numbers have the second one.
     """
     random = np.random.default_rng([seed, zlib.crc32(f"{department}.{cause}".encode()), number])
     material = _ROOMS[department].healthy(random, number)

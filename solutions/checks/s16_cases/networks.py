@@ -1,4 +1,4 @@
-"""What cases are made of: pictures, and networks of three or four convolutions whose ten scores differ by picture."""
+"""The parts of cases: pictures, and networks of three or four convolutions whose ten scores differ by picture."""
 
 from typing import Any
 
@@ -18,14 +18,14 @@ _STYLES = ("conv{}", "stage{}.conv", "backbone_{}", "features.{}.block")
 
 
 def camera(random: np.random.Generator, number: int) -> dict[str, int]:
-    """Return which pictures are taken, as the material names them."""
+    """Return which pictures a case has, in the material's form."""
     return {"seed": int(random.integers(2**31)), "number": number}
 
 
 def case_network(random: np.random.Generator) -> bytes:
-    """Return a serialized ONNX classifier of pictures: three or four convolutions, weights and names of its own.
+    """Return a serialized ONNX classifier of pictures: three or four convolutions, with drawn weights and names.
 
-    Its classifier is fitted to the features of many pictures, so that each class is some pictures' best.
+    Its last layer is fitted to the features of many pictures, so each class is the best for some pictures.
     """
     depth = int(random.integers(3, 5))
     widths = [int(random.choice((8, 12))) for _ in range(depth - 1)] + [16]
@@ -59,7 +59,7 @@ def _features(
 
 
 def _classifier(random: np.random.Generator, features: np.ndarray) -> list[TensorProto]:
-    """Return weight and bias that give each class scores of mean 0 and spread 2 over `features` [N, width]."""
+    """Return weight and bias that give each class scores with mean 0 and spread 2 over `features` [N, width]."""
     middle = features.mean(axis=0)
     _, strength, directions = np.linalg.svd(features - middle, full_matrices=False)
     spread = directions[:_KEPT].T / (strength[:_KEPT] / np.sqrt(len(features)))

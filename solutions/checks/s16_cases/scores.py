@@ -1,4 +1,4 @@
-"""Cases of the scores department: pictures, what was fed and answered, and a report of the accuracy; one mistake."""
+"""Cases of the scores department: pictures, inputs, scores and an accuracy report, with one mistake."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ def healthy(random: np.random.Generator, number: int) -> Material:
 
 
 def _answered(case: Material, inputs: np.ndarray) -> Material:
-    """Note what was fed, rounded to half precision, and what the network answers; report that."""
+    """Add the inputs, rounded to half precision, the network's scores, and the report."""
     fed = inputs[:3].astype(np.float16).astype(np.float32)
     return _reported(case | {"fed": fed, "scores": onnx_outputs(case["onnx"], inputs)})
 
@@ -33,7 +33,7 @@ def _reported(case: Material) -> Material:
 
 
 def faulty(random: np.random.Generator, case: Material, cause: str, other: bool) -> tuple[Material, float]:
-    """Return a case with this mistake in what was fed, answered, compared with or printed; and the right top-1."""
+    """Return a case with this mistake in inputs, scores, labels or report, and the right top-1."""
     drawn, batch, right = pictures(**case["pictures"]), case["report"]["batch"], case["report"]["top1"]
     pixels = np.moveaxis(drawn, -1, 1).astype(np.float32) * np.float32((1 if other else 255) / 255)
     fed = {"channels_reversed": prepared(drawn[..., ::-1]), "pixels_fed": np.ascontiguousarray(pixels)}
@@ -51,7 +51,7 @@ def faulty(random: np.random.Generator, case: Material, cause: str, other: bool)
 
 
 def _nearly_missed(case: Material) -> np.ndarray:
-    """Return the labels, four of the missed ones the second choice: so top-5 is four pictures or more above top-1."""
+    """Return the labels, four missed ones replaced by the second choice, so top-5 is clearly above top-1."""
     (best, second), labels = np.argsort(-case["scores"], axis=1)[:, :2].T, case["labels"].copy()
     missed = np.flatnonzero(labels != best)[:4]
     labels[missed] = second[missed]

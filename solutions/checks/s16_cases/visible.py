@@ -104,7 +104,7 @@ DOCKET = (
 )
 """Department, cause, which case of that cause, and story of each, in the order of their numbers."""
 
-# how the parts of a case are written that have files of their own; the others stand in case.json
+# how to write the parts of a case that have their own files; the others are in case.json
 _FILES: dict[str, Callable[[Path, Any], object]] = {
     "onnx": lambda place, model: (place / "model.onnx").write_bytes(model),
     "cache": lambda place, lines: (place / "calibration.cache").write_bytes(lines),
@@ -117,7 +117,7 @@ _FILES: dict[str, Callable[[Path, Any], object]] = {
 
 
 def write_cases(out: Path = CASES_FOLDER) -> None:
-    """Write each visible case into a folder of its number, and beside them the sealed solutions."""
+    """Write each visible case into a folder named by its number, and the sealed solutions next to them."""
     seals = {}
     for index, (department, cause, variant, story) in enumerate(DOCKET, 1):
         (material, proof), number = made(department, cause, SEED, variant), f"{index:02d}"

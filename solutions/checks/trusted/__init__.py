@@ -1,1 +1,1 @@
-"""What only the grader has: reference artifacts, trusted runs of plans, trusted measurements."""
+"""The grader's own means: reference artifacts, trusted runs of plans, trusted measurements."""

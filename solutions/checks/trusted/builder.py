@@ -1,4 +1,4 @@
-"""What only the grader asks of a function that builds an engine: what its engines compute, and how large they are."""
+"""Hidden points of a function that builds an engine: the outputs and sizes of its engines."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,9 +13,9 @@ from solutions.checks.trusted.reference import reference
 
 
 def ask(builder: Builder, task: Task, **worth: float) -> None:
-    """Give the task the hidden points that `worth` names; `half_precision` is asked of the lab's model too."""
+    """Give the task the hidden points in `worth`; `half_precision` is also asked for the lab's model."""
     hidden: dict[str, tuple[str, Callable[[Builder, Case], str]]] = {
-        "outputs": ("It computes what the ONNX model computes", _outputs),
+        "outputs": ("It computes the same as the ONNX model", _outputs),
         "repeatable": ("It works twice in a row", _repeatable),
     }
     for name, points in worth.items():
@@ -39,7 +39,7 @@ def _outputs(builder: Builder, case: Case) -> str:
 
 
 def _repeatable(builder: Builder, case: Case) -> str:
-    """Return evidence that it builds another model, too, at the same paths as one before."""
+    """Return evidence that it also builds a second model at the same paths."""
     other = builder.model(case, "other")
     built = builder.built(case, other, before=builder.model(case), name=ONNX_FILE)
     builders.asked_for(built)

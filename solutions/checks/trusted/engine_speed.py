@@ -23,14 +23,14 @@ def _turn(engine: Timed, images: np.ndarray) -> Turn:
 
 
 def _turn_of(runner: Runner) -> Turn:
-    """Return the turns of what was bound to a batch."""
+    """Return the turns of a runner that is bound to a batch."""
     return lambda executions: statistics.median(timeit.repeat(runner.run, number=1, repeat=executions))
 
 
 def against_reference(case: Case, plan: bytes, reference: Path, try_this: str, batch: int | None = None) -> Earned:
-    """Return the points' share for a plan's speed, at `batch` or at the batch that the plan is tuned for.
+    """Return the share of points for a plan's speed, at `batch` or at the batch that the plan is tuned for.
 
-    A plan of the very network that the reference holds is not timed: it would be compared with itself.
+    A plan with the same compiled network as the reference is not timed: it would be compared with itself.
     """
     if same_network(plan, reference.read_bytes()):
         return Earned(1.0, "the same compiled network as the reference engine")

@@ -1,4 +1,4 @@
-"""Runs plans and ONNX files on the trusted side, for claims that are settled from an artifact."""
+"""Runs plans and ONNX files on the trusted side, for points that are decided from an artifact."""
 
 from collections.abc import Callable
 
@@ -18,22 +18,22 @@ from trtlab.engines.served import batches_of, inferred, model_outputs, predicted
 HALF_TOLERANCE = 0.02
 """For the probes' small networks, where right engines measured up to 0.1 % in FP16 and 0.6 % in BF16."""
 FP32_TOLERANCE = 0.003
-"""The same in FP32, which on a GPU is TF32, with FP16's ten bits. Weights cut to eight bits cost 0.7 % and more."""
+"""The same in FP32, which on a GPU is TF32 with FP16's ten bits. Weights cut to eight bits cost 0.7 % or more."""
 _LEAST_TOLERANCE, _OWN_ERROR = 0.01, 2.0
-"""An engine of the lab's model may be this far off, or so many times as far as the reference engine."""
+"""An engine of the lab's model may be off by this, or by this many times the reference engine's error."""
 INT8_TOLERANCE = 0.25
 
-_BUILDS = 3  # three in FP32 one after the other: one right function in 2,700
+_BUILDS = 3  # all three in FP32: one right function in 2,700
 
 
 def small_on_a_gpu(build: Callable[..., builders.Built], function: str, model: bytes, most: float) -> str:
-    """Return evidence that an engine that `build` makes of the lab's model has weights of a small type, on TensorRT.
+    """Return evidence that `build` makes an engine of the lab's model with weights of a small type, on TensorRT.
 
-    TensorRT may find FP32 the fastest for a probe's small network, so that only what was asked for would tell: which
-    the student's side says. The CPU engine's plans tell their layers' precisions, whatever the network.
+    TensorRT may find FP32 fastest for a probe's small network. Then only the requested precision would count, which
+    the student's side reports. The CPU engine's plans have their layers' precisions for any network.
 
-    A probe's builds take the first kernels that work, now and then (one of 14 on an H200) in FP32 throughout. A small
-    engine can only be where the type is allowed, so one of _BUILDS that is small tells.
+    A probe's builds take the first kernels that work, sometimes (one of 14 on an H200) all in FP32. An engine can only
+    be small if the type is allowed, so one small engine of _BUILDS is enough.
     """
     if ENGINE != "tensorrt":
         return "read in the plan"
@@ -50,7 +50,7 @@ def images(case: Case, purpose: str, number: int) -> np.ndarray:
 
 
 def run_plan(plan: bytes, images: np.ndarray, by: Callable[[bytes, np.ndarray], np.ndarray] = inferred) -> np.ndarray:
-    """Return a plan's outputs [N, classes]; raise Missed where it cannot take these images."""
+    """Return a plan's outputs [N, classes]; raise Missed if it cannot run these images."""
     try:
         return by(plan, images)
     except LabError as error:
@@ -60,33 +60,33 @@ def run_plan(plan: bytes, images: np.ndarray, by: Callable[[bytes, np.ndarray], 
 
 
 def drift_of(plan: bytes, model: bytes, images: np.ndarray) -> float:
-    """Return how far an engine's outputs on images [N, 3, 224, 224] are from the FP32 model's, relative to their size.
+    """Return the relative difference of an engine's outputs on images [N, 3, 224, 224] from the FP32 model's.
 
     Raises:
-        Missed: it is no engine.
+        Missed: it is not an engine.
     """
     builders.facts_of(plan, "the engine")
     return relative_error(predicted(plan, images), model_outputs(model, images))
 
 
 def largest_batch(plan: bytes, most: int = 8) -> int:
-    """Return the largest batch that a plan takes, at most `most`: another profile is a point of its own."""
+    """Return the largest batch that a plan takes, at most `most`: a wrong profile loses another point."""
     return min(most, batches_of(plan)[-1])
 
 
 def same_network(plan: bytes, other: bytes) -> bool:
-    """Return whether two plans hold the same compiled network: what the one gives, and how fast, the other does too.
+    """Return whether two plans hold the same compiled network, so that their outputs and speed are the same.
 
-    The CPU engine's builds of one file are alike; TensorRT times its kernels anew, so of its plans this is never known.
+    The CPU engine's builds of one file are equal. TensorRT times its kernels in each build, so its plans differ.
     """
     return plan == other or (ENGINE == "cpu" and computes_as(plan, other))
 
 
 def as_exact_as(trusted: bytes, plan: bytes, model: bytes, images: np.ndarray) -> str:
-    """Return `check_outputs`'s evidence, with a limit that a trusted engine's own error sets.
+    """Return the evidence of `check_outputs`, with a limit from a trusted engine's own error.
 
-    That error is a matter of the type that stands for half precision here, and of the model. A plan of the very network
-    that the trusted engine holds is not run.
+    That error depends on the half-precision type used here, and on the model. A plan with the trusted engine's
+    compiled network is not run.
     """
     if same_network(plan, trusted):
         return "the same compiled network as the reference engine"
@@ -95,6 +95,6 @@ def as_exact_as(trusted: bytes, plan: bytes, model: bytes, images: np.ndarray) -
 
 
 def check_outputs(plan: bytes, model: bytes, images: np.ndarray, tolerance: float) -> str:
-    """Return evidence that the plan computes what the ONNX model does; raise Missed where it does not."""
+    """Return evidence that the plan computes the same as the ONNX model, or raise Missed."""
     advice = "build from the ONNX file that is passed in, with its weights unchanged"
     return outputs_near(run_plan(plan, images), onnx_outputs(model, images), tolerance, "the model's outputs", advice)

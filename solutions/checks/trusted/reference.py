@@ -1,6 +1,6 @@
-"""The reference artifacts: what the pipeline makes of the lab's model on this machine.
+"""The reference artifacts: made by the pipeline from the lab's model on this machine.
 
-They stand in for a step that a submission missed, and the submission's engines are timed against them.
+They replace files of steps that a submission missed, and its engines are timed against them.
 """
 
 import importlib.metadata
@@ -89,8 +89,8 @@ def reference() -> Reference:
 def offered_environment(steps: Collection[str]) -> dict[str, str]:
     """Return the variables that offer the reference builds' kernel timings to the builds of `steps` (backend.py).
 
-    Empty on the CPU engine, whose builds time nothing. On real TensorRT, whose builds do little else, the references of
-    the engines that these steps build are built first; of what was timed, the others get what is there.
+    Empty on the CPU engine, whose builds time nothing. On real TensorRT, whose builds do little else, the reference
+    engines of these steps are built first; builds of other steps use the timings that exist.
     """
     if ENGINE != "tensorrt":
         return {}

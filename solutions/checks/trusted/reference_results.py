@@ -1,4 +1,4 @@
-"""What the reference engines do on this machine: their scores of the validation images, latency and throughput."""
+"""The reference engines' results on this machine: scores of the validation images, latency and throughput."""
 
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -50,9 +50,9 @@ class Evaluation:
         return score(self.scores, self.labels)
 
     def doubtful(self, k: int) -> float:
-        """Return the percentage of images whose place among the best `k` hangs on 1 % of the row's range of scores.
+        """Return the percentage of images whose place among the best `k` depends on 1 % of the row's range of scores.
 
-        An engine may round otherwise at another batch size; these images may then count either way.
+        At another batch size an engine may round differently, so these images may count either way.
         """
         own = np.take_along_axis(self.scores, self.labels[:, None], axis=1)[:, 0]
         others = self.scores.copy()
@@ -62,11 +62,11 @@ class Evaluation:
         return 100 * float((margin < _CLOSE).mean())
 
 
-@lru_cache(maxsize=8)  # several claims look at one submission's engines
+@lru_cache(maxsize=8)  # several points look at one submission's engines
 def evaluated(name: str, plan: bytes, reference: Reference) -> Evaluation:
     """Return a plan's evaluation, by its name in `ENGINES`; the reference's own network is not run again.
 
-    The reference is made for this comparison only where that is quicker than to evaluate the plan.
+    The reference is made for this comparison only if that is quicker than evaluating the plan.
 
     Raises:
         LabError: the plan cannot be loaded or run.
@@ -78,7 +78,7 @@ def evaluated(name: str, plan: bytes, reference: Reference) -> Evaluation:
 
 
 def kept(reference: Reference, name: str) -> Evaluation:
-    """Return the evaluation of a row of the lab's tables, made once and kept with the reference."""
+    """Return the evaluation of a row of the lab's tables, made once and stored with the reference."""
     return Evaluation(np.load(reference.path(_scores_file(name))), _labels())
 
 
@@ -122,7 +122,7 @@ def _accuracy(reference: Reference, folder: Path) -> None:
 
 
 def held_out_images() -> np.ndarray:
-    """Return the validation images [100, 3, 224, 224] that OUTPUTS is of."""
+    """Return the validation images [100, 3, 224, 224] of OUTPUTS."""
     found = load_dataset(_DATA, progress=False).images("validation", limit=HELD_OUT, seed=1)
     return load_batch([path for path, _ in found])
 
@@ -151,7 +151,7 @@ def _measure(reference: Reference, folder: Path) -> None:
 
 
 def _statistics(result: BenchResult) -> dict[str, float]:
-    """Return the figures that the lab's table has, tails of few calls too."""
+    """Return the figures of the lab's table, also tails of few calls."""
     tails = {f"p{percent}_ms": float(np.percentile(result.times_ms, percent)) for percent in (95, 99)}
     return {key: getattr(result.stats, key) for key in STATISTICS} | tails
 

@@ -1,4 +1,4 @@
-"""Reads a cell of a solution notebook: the reference of a deliverable that is the student's own code."""
+"""Reads a cell of a solution notebook: the reference for a deliverable that is code."""
 
 import json
 from pathlib import Path

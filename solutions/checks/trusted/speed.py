@@ -1,6 +1,6 @@
-"""Compares the speed of two things in one run: interleaved pairs, the ratio of throughputs, its confidence interval.
+"""Compares two speeds in one run: interleaved pairs, the ratio of throughputs, its confidence interval.
 
-Never in milliseconds: a grade must not depend on the machine, nor on what else it was doing.
+Never in milliseconds: a grade must not depend on the machine, nor on its load.
 """
 
 import math
@@ -15,7 +15,7 @@ from helpers.checks.points.task import Earned
 from solutions.checks.trusted.stillness import still
 
 Turn = Callable[[int], float]
-"""Runs something so many times, one after the other; returns the median seconds of an execution."""
+"""Runs something this many times in a row; returns the median seconds of an execution."""
 
 FULL, NONE = 0.9, 0.6
 _LEAST_PAIRS, _MOST_PAIRS = 5, 20
@@ -25,7 +25,7 @@ _PAIR_SECONDS = 0.4
 
 @dataclass(frozen=True)
 class Ratio:
-    """Speed of the one over the other: the median of the pairs, and the 95 % interval of their geometric mean."""
+    """The ratio of two speeds: the median of the pairs, and the 95 % interval of their geometric mean."""
 
     median: float
     low: float
@@ -39,8 +39,8 @@ class Ratio:
 def compare_speed(ours: Turn, other: Turn, bounds: tuple[float, ...] = (NONE, FULL)) -> Ratio:
     """Return how many times as fast `ours` is as `other`.
 
-    Five pairs at least, and more until the interval is within 5 % either way or clear of every bound. In each pair the
-    two take turns in alternating order, so that a disturbance or a warming processor hits both.
+    At least five pairs, and more until the interval is within ±5 % or clear of every bound. The order alternates from
+    pair to pair, so a disturbance or a warming processor hits both.
     """
     logs: list[float] = []
     with still():
@@ -59,9 +59,9 @@ def _settled(logs: list[float], bounds: tuple[float, ...]) -> bool:
 
 
 def judge_ratio(ratio: Ratio, what: str, try_this: str) -> Earned:
-    """Give full points from 0.9 of the reference's speed, none below 0.6, a share between.
+    """Give full points from 0.9 of the reference's speed, none below 0.6, a share in between.
 
-    The interval's upper end is judged: noise must not take points.
+    The interval's upper end counts: noise must not cost points.
     """
     share = (ratio.high - NONE) / (FULL - NONE)
     missed = None
@@ -71,7 +71,7 @@ def judge_ratio(ratio: Ratio, what: str, try_this: str) -> Earned:
 
 
 def _executions(turn: Turn) -> int:
-    """Return how many executions fill one turn; the first one warms up."""
+    """Return how many executions fill one turn; the first one is a warm-up."""
     turn(1)
     return max(1, min(200, round(_PAIR_SECONDS / 2 / max(turn(1), 1e-5))))
 

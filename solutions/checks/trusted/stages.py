@@ -1,7 +1,7 @@
-"""Reference artifacts as stages: each says what it makes and from what; made once, shared by processes, never stale.
+"""Reference artifacts as stages with inputs and outputs: made once, shared by processes, never stale.
 
-A stage's folder is named by its fingerprint: the code that makes it, the options, the fingerprints of what it needs.
-Whatever of these changes, the artifact is made again under another name, and an old one is never taken for it.
+A stage's folder is named by its fingerprint: the code that makes it, the options, the fingerprints of its inputs. If
+one of these changes, the artifact is made again under another name, so an old one is never used by mistake.
 """
 
 import fcntl
@@ -30,12 +30,12 @@ class Stage:
 
 
 class Reference:
-    """The artifacts of some stages, named as the lab names them; each is made when it is first asked for.
+    """The artifacts of some stages, under the lab's names; each is made when it is first needed.
 
     Args:
-        root: the folder that keeps them.
+        root: the folder for them.
         stages: what can be made, in any order.
-        options: everything besides code that decides what comes out, as text.
+        options: everything else that affects the result, as text.
     """
 
     def __init__(self, root: Path, stages: Sequence[Stage], options: str) -> None:
@@ -44,7 +44,7 @@ class Reference:
         self._fingerprints: dict[str, str] = {}
 
     def path(self, name: str) -> Path:
-        """Return the artifact's path, making it and what it needs first. Safe beside other processes.
+        """Return the artifact's path; make it and its inputs first if needed. Safe with other processes.
 
         Raises:
             KeyError: no stage makes it.
@@ -72,7 +72,7 @@ class Reference:
         return self.path(name).read_bytes()
 
     def is_made(self, name: str) -> bool:
-        """Return whether the artifact is there already."""
+        """Return whether the artifact exists already."""
         return self._folder(name).is_dir()
 
     def _folder(self, name: str) -> Path:
@@ -94,7 +94,7 @@ class Reference:
 
 @cache
 def _code_digest(file: str) -> str:
-    """Return a digest of a Python file and of all of the project's modules that it imports, at any depth."""
+    """Return a digest of a Python file and all modules of the project that it imports, at any depth."""
     finder = ModuleFinder([str(_PROJECT)])
     finder.run_script(file)
     files = {found.__file__ for found in finder.modules.values() if found.__file__}

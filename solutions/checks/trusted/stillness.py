@@ -1,6 +1,6 @@
-"""Who else could disturb a measurement stands still meanwhile: in grading, the kernel of the submission.
+"""Stops whatever could disturb a measurement: in grading, the submission's kernel.
 
-A kernel that makes the machine busy by turns would widen the interval of a ratio, whose upper end is judged.
+A kernel that makes the machine busy from time to time would widen the interval of a ratio, whose upper end counts.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ _hold: list[Hold] = [nullcontext]
 
 
 def held_by(hold: Hold) -> None:
-    """Have `hold` make a context in which nobody else moves, from now on."""
+    """From now on have `hold` make a context in which nothing else runs."""
     _hold[:] = [hold]
 
 

@@ -1,4 +1,4 @@
-"""Puts the artifacts of earlier steps in place before a step runs: the submission's where they are valid, else the
+"""Puts the artifacts of earlier steps in place before a step runs: the submission's if they are valid, otherwise the
 reference's, so that one missed step does not sink the rest.
 """
 
@@ -41,12 +41,12 @@ with load_definition("TensorRTInference", sys.argv[1])(sys.argv[2]) as engine:
 
 
 def prepare(step: str, folder: Path, *, given: Collection[str] = (), sandbox: str = "") -> list[str]:
-    """Make `folder` ready for `step` and return one line an artifact that says whose it is.
+    """Make `folder` ready for `step`; return one line per artifact that says whose it is.
 
-    The step's own deliverables are removed first: they must come from the run that follows. An earlier artifact that
-    is missing or does not do its work is replaced by the reference, and the line says why. Those `given` by the caller
-    stay as they are. What a submission's class does is tried in the `sandbox` of that name; where none is named, the
-    folder is that of our own notebooks, and it is tried without one.
+    The step's own deliverables are removed first: they must come from the coming run. A missing or broken earlier
+    artifact is replaced by the reference's, and the line says why. Those `given` by the caller are not changed. A
+    submission's class is tried in the `sandbox` of that name; without a name, the folder belongs to our own notebooks,
+    and no sandbox is used.
     """
     folder.mkdir(parents=True, exist_ok=True)
     own = {name for name, maker in ARTIFACTS.items() if maker == step}
@@ -74,7 +74,7 @@ def _borrowed(folder: Path) -> set[str]:
 
 
 def _fault(folder: Path, name: str, ours: Reference, sandbox: str) -> str | None:
-    """Return what is wrong with the submission's artifact, in a few words, or None."""
+    """Return the fault of the submission's artifact in a few words, or None."""
     tests: dict[str, Callable[[Path, Reference], str | None]] = {
         ".onnx": _onnx_fault,
         ".engine": _engine_fault,
@@ -85,7 +85,7 @@ def _fault(folder: Path, name: str, ours: Reference, sandbox: str) -> str | None
     path = folder / name
     try:
         return tests[path.suffix](path, ours)
-    except Exception as error:  # whatever is in the file, it must not stop the grading
+    except Exception as error:  # no file may stop the grading
         return f"unusable ({type(error).__name__}: {str(error).splitlines()[0][:120] if str(error) else 'no reason'})"
 
 
@@ -94,7 +94,7 @@ def _images(number: int) -> np.ndarray:
 
 
 def _differing(outputs: np.ndarray, images: np.ndarray, ours: Reference, most: float) -> str | None:
-    """Return by how much outputs differ from the FP32 model's, where that is more than it may be."""
+    """Return by how much outputs differ from the FP32 model's, if by more than allowed."""
     error = relative_error(outputs, onnx_outputs(ours.bytes("resnet50.onnx"), images))
     return None if error < most else f"wrong (its outputs differ by {shown_error(error)})"
 
@@ -113,14 +113,14 @@ def _engine_fault(path: Path, ours: Reference) -> str | None:
 
 
 def _cache_fault(path: Path, ours: Reference) -> str | None:
-    """Compare the tensors with those of the ONNX file that the step is given."""
+    """Compare the tensors with those of the step's ONNX file."""
     tensors = set(tensor_names((path.parent / ONNX_FILE).read_bytes()))
     known = len(tensors & set(read_scales(path.read_bytes())))
     return None if known >= len(tensors) / 2 else f"of another network ({known} of {len(tensors)} tensors)"
 
 
 def _inference_fault(path: Path, ours: Reference, sandbox: str) -> str | None:
-    """Try the class on the reference engine, in a process of its own since it is the student's code."""
+    """Try the class on the reference engine, in its own process since it is the student's code."""
     engine, images = ours.path(ENGINES["fp32"]), _images(3)
     with temporary(_LIMITS, "trt-lab-try-") as scratch:
         shutil.copyfile(path, scratch / path.name)

@@ -1,4 +1,4 @@
-"""A small PyTorch classifier whose training mode shows: batch normalisation and dropout give other outputs in it."""
+"""A small PyTorch classifier whose outputs show training mode, by batch normalisation and dropout."""
 
 import torch
 from torch import nn
@@ -7,7 +7,7 @@ from torch import nn
 class ProbeClassifier(nn.Module):
     """Two convolutions with batch normalisation, dropout, and a linear layer whose weights are computed from constants.
 
-    It takes float32 [N, 3, 224, 224] and returns [N, 13]: not as many classes as the lab's model has.
+    It takes float32 [N, 3, 224, 224] and returns [N, 13]: another number of classes than the lab's model.
     """
 
     def __init__(self) -> None:
@@ -21,8 +21,8 @@ class ProbeClassifier(nn.Module):
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Return logits.
 
-        `head.weight * scale` is what constant folding computes once; the view asks for the batch size, so that a
-        batch axis that is symbolic by name alone shows.
+        Constant folding computes `head.weight * scale` once. The view uses the batch size, which shows if the batch
+        axis is dynamic in name only.
         """
         maps = self.features(images)
         pooled = self.dropout(maps.view(maps.shape[0], maps.shape[1], -1).mean(2))
@@ -30,7 +30,7 @@ class ProbeClassifier(nn.Module):
 
 
 def probe_classifier(seed: int, training: bool = False) -> ProbeClassifier:
-    """Return the classifier whose weights `seed` decides, in training mode if asked for, on the CPU."""
+    """Return the classifier with weights drawn from `seed`, on the CPU."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         model = ProbeClassifier()

@@ -1,4 +1,4 @@
-"""Probes of step 1: they call the student's exporter and simplifier in an empty folder and gather what is left."""
+"""Probes of step 1: they call the student's exporter and simplifier, and return the files that are left."""
 
 import tempfile
 from pathlib import Path
@@ -17,7 +17,7 @@ Files = dict[str, bytes]
 
 
 class Simplified(TypedDict):
-    """What a call of simplify_onnx leaves; `raised`: type and text of an exception over what stands instead."""
+    """The files that a call of simplify_onnx leaves; `raised`: type and text of its exception."""
 
     files: Files
     raised: str | None
@@ -25,14 +25,14 @@ class Simplified(TypedDict):
 
 EXPORTED, SIMPLIFIED = "model.v1.onnx", "simplified.v1.onnx"
 EARLIER = b"the file of an earlier run"
-"""What lies where an ONNX file is to be written: notebooks are run again, so it has to be replaced."""
+"""The content of an earlier file at the target path. Notebooks are run again, so it must be replaced."""
 
 
 @probe
 def export_model(notebook: Notebook, *, seed: int, training: bool = False, opset: int | None = None) -> Files:
-    """Call `export_onnx(model, path)` on the probe classifier of `seed`; `opset` is passed where it is given.
+    """Call `export_onnx(model, path)` on the probe classifier of `seed`; `opset` is passed on if given.
 
-    An EARLIER file lies at `path`. Returns what is left in the folder; the file at `path` is called EXPORTED.
+    An EARLIER file is at `path`. Returns the files of the folder; the one at `path` is called EXPORTED.
     """
     export, options = notebook["export_onnx"], {} if opset is None else {"opset": opset}
     with tempfile.TemporaryDirectory() as folder:
@@ -43,10 +43,9 @@ def export_model(notebook: Notebook, *, seed: int, training: bool = False, opset
 
 @probe
 def simplify_model(notebook: Notebook, *, onnx: bytes, instead: bytes = b"", same: bool = True) -> Simplified:
-    """Call `simplify_onnx(src, dst)`; an EARLIER file lies at `dst`.
+    """Call `simplify_onnx(src, dst)`; an EARLIER file is at `dst`.
 
-    Where `instead` is not empty, onnxsim gives that; who has it compare the two is told whether they are the `same`.
-
+    If `instead` is not empty, onnxsim returns that model, and `same` as the result of its own comparison.
     `files` are as `export_model`'s; the file at `dst` is called SIMPLIFIED.
     """
     simplify, raised = notebook["simplify_onnx"], None

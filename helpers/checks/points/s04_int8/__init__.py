@@ -1,6 +1,6 @@
-"""Step 4: images to calibrate with, the calibrator that hands them over, the INT8 engine, the run on the lab's model.
+"""Step 4: calibration images, the calibrator, the INT8 engine, and the calibration of the lab's model.
 
-Reading order: dataset.py, calibrator.py, engine.py, calibration.py (what the run left).
+Reading order: dataset.py, calibrator.py, engine.py, calibration.py (the files of the run).
 """
 
 from helpers.checks.points.s04_int8 import calibration, calibrator, dataset, engine
@@ -13,6 +13,6 @@ PROMISES = (
     f"at most {calibration.MOST_ERROR * 100:.0f} % off",
     f"at least {calibration.LEAST_AGREEMENT * 100:.0f} % of the images",
 )
-"""What the notebook's text says in figures."""
+"""Figures in the notebook's text."""
 
 TASKS = (dataset.DATASET, calibrator.CALIBRATOR, engine.ENGINE, calibration.RUN, calibration.SPEED)

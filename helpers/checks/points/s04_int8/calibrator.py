@@ -1,6 +1,6 @@
-"""Int8EntropyCalibrator(loader, cache_file): what TensorRT sees of it.
+"""Int8EntropyCalibrator(loader, cache_file), as TensorRT sees it.
 
-A probe plays TensorRT's part: it asks for batches, and reads what lies at their addresses.
+A probe plays TensorRT's part: it asks for batches, and reads the device memory at their addresses.
 """
 
 import contextlib
@@ -24,12 +24,12 @@ from helpers.toys.networks import EDGE
 
 FUNCTION = "Int8EntropyCalibrator"
 SHAPE = (3, EDGE, EDGE)
-_SPARE_BATCHES = 4  # that are asked for where no end comes
+_SPARE_BATCHES = 4  # asked for beyond the loader's, if no end comes
 
-# six whole batches of the first loader, and a seventh one that is less than half full; two whole ones of the other
+# the first loader has six full batches and a seventh that is less than half full, the other two full ones
 _BATCH, _IMAGES, _EVEN = 5, 32, 10
 _WHOLE = _IMAGES // _BATCH
-_PLAYED = "what its methods read and write: the student's process is told the bytes, and tells them"
+_PLAYED = "what its methods read and write: the student's process gets the bytes, and says which it saw"
 
 CALIBRATOR = Task("calibrator", check="check_calibrator", takes=(FUNCTION,))
 
@@ -37,8 +37,8 @@ CALIBRATOR = Task("calibrator", check="check_calibrator", takes=(FUNCTION,))
 def random_images(seed: int, number: int, strength: float = 1.0) -> np.ndarray:
     """Return float32 [number, 3, 224, 224] of noise of mean 0, each image stronger than the one before.
 
-    Its standard deviation goes from `strength` / 4 to 4 · `strength`, so the scales tell whether the last batches were
-    used too; that of the blue channel is a quarter of the red one's.
+    Its standard deviation goes from `strength` / 4 to 4 · `strength`, so the scales show whether the last batches were
+    used. The blue channel's is a quarter of the red channel's.
     """
     noise = np.random.default_rng(seed).standard_normal((number, 3, EDGE, EDGE), dtype=np.float32)
     channels = np.array((2.0, 1.0, 0.5), np.float32)[:, None, None]
@@ -48,9 +48,9 @@ def random_images(seed: int, number: int, strength: float = 1.0) -> np.ndarray:
 def noting(
     notebook: Notebook, images: np.ndarray, batch: int, cache_file: Path, **methods: Any
 ) -> tuple[Any, list[Any]]:
-    """Return the student's calibrator over a loader of `images`, with other `methods`, and the batches that it gives.
+    """Return the student's calibrator over a loader of `images`, with `methods` replaced, and a list of its batches.
 
-    It ends after a few batches more than there are.
+    It is stopped a few batches after the loader's end.
     """
     make, loader, given = notebook[FUNCTION], DataLoader(list(images), batch), list[Any]()
 
@@ -63,15 +63,15 @@ def noting(
 
 
 def file_bytes(path: Path) -> bytes | None:
-    """Return a file's content, None where there is no file."""
+    """Return a file's content, None without a file."""
     return path.read_bytes() if path.is_file() else None
 
 
 class Run(TypedDict):
     """What a calibrator gave in one build.
 
-    `size` is get_batch_size(); `batches` each one as TensorRT would read it, float32 [the loader's size, 3, 224, 224],
-    zeros where it cannot, or where the copy is still running; `ended` whether it said that there are no more.
+    `size` is get_batch_size(); `batches` are what TensorRT would read, float32 [batch, 3, 224, 224], zeros if it cannot
+    or the copy is still running; `ended` says whether get_batch returned None.
     """
 
     size: int
@@ -80,7 +80,7 @@ class Run(TypedDict):
 
 
 def all_batches(calibrator: Any, batch: int, most: int) -> Run:
-    """Ask a calibrator for its batches, as a build does: at most `most`, each of so many images."""
+    """Ask a calibrator for its batches as a build does: at most `most`, each of `batch` images."""
     run: Run = {"size": int(calibrator.get_batch_size()), "batches": [], "ended": False}
     with watched() as watch:
         while len(run["batches"]) < most:
@@ -96,7 +96,7 @@ def all_batches(calibrator: Any, batch: int, most: int) -> Run:
 
 @probe
 def calibrator_runs(notebook: Notebook, *, seed: int) -> list[Run]:
-    """Ask a calibrator over random images for its batches, twice, and then one whose loader has no short batch."""
+    """Ask a calibrator over random images for its batches twice, then one whose loader has no short batch."""
     images, most = random_images(seed, _IMAGES), _WHOLE + 1 + _SPARE_BATCHES
     with tempfile.TemporaryDirectory() as folder:
         loaders = (DataLoader(list(images[:number]), _BATCH) for number in (_IMAGES, _EVEN))
@@ -104,27 +104,27 @@ def calibrator_runs(notebook: Notebook, *, seed: int) -> list[Run]:
         return [all_batches(calibrator, _BATCH, most) for calibrator in (short, short, even)]
 
 
-CacheCalls = TypedDict("CacheCalls", dict.fromkeys(("without a file", "written", "reads"), bytes | None))
+CacheCalls = TypedDict("CacheCalls", dict.fromkeys(("without a file", "written", "with a file"), bytes | None))
 
 
 @probe
 def cache_calls(notebook: Notebook, *, cache: bytes) -> CacheCalls:
-    """Return what a calibrator reads without a file, what it has "written" over another cache, and then "reads"."""
+    """Return what a calibrator reads without a file, writes over another cache, and then reads."""
     with tempfile.TemporaryDirectory() as folder:
         calibrator = notebook[FUNCTION](DataLoader(random_images(0, 1), 1), str(Path(folder) / "own.cache"))
         found, path = {"without a file": as_bytes(calibrator.read_calibration_cache())}, Path(calibrator.cache_file)
         path.write_bytes(2 * cache)
         calibrator.write_calibration_cache(memoryview(cache))
-        return found | {"written": file_bytes(path), "reads": as_bytes(calibrator.read_calibration_cache())}
+        return found | {"written": file_bytes(path), "with a file": as_bytes(calibrator.read_calibration_cache())}
 
 
 def _runs(case: Case) -> list[dict[str, Any]]:
-    """Return the three runs, each batch as the numbers of the images that it holds: None for what is none of them."""
+    """Return the three runs, each batch as the numbers of its images; None for anything else."""
     number = case.number("calibrator.images")
     numbers = {image.tobytes(): index for index, image in enumerate(random_images(number, _IMAGES))}
     found = one_each(case.call(calibrator_runs, seed=number).require(FUNCTION), range(3), "runs")
     if not found[0]["batches"]:
-        raise Missed("a list with an address from get_batch", "None at once", "give the loader's first batch first")
+        raise Missed("a list with an address from get_batch", "None at once", "return the loader's first batch")
     return [
         {**run, "batches": [[numbers.get(row.tobytes()) for row in batch] for batch in run["batches"]]} for run in found
     ]
@@ -135,56 +135,58 @@ def batches(case: Case) -> str:
     run = _runs(case)[0]
     found = {"get_batch_size()": run["size"], "images": run["batches"][:_WHOLE]}
     right = {"get_batch_size()": _BATCH, "images": np.arange(_WHOLE * _BATCH).reshape(_WHOLE, _BATCH).tolist()}
-    what = f"the calibrator: which of the loader's images stand at each address, as float32 {[_BATCH, *SHAPE]}"
-    advice = "copy a contiguous float32 array, channels first, to memory that you keep; wait for an asynchronous copy"
+    what = f"the calibrator: the loader's images by number, read at each address as float32 {[_BATCH, *SHAPE]}"
+    advice = "copy a contiguous float32 array, channels first, to memory that you keep, and wait for the copy"
     agree(found, right, what, advice)
     return f"{_WHOLE} batches of float32 {[_BATCH, *SHAPE]}, bit for bit"
 
 
-@CALIBRATOR.point("calibrator.last_batch", 0.75, "A short last batch is left out or filled up with its own images")
+@CALIBRATOR.point("calibrator.last_batch", 0.75, "A short last batch is left out, or filled with its own images")
 def last_batch(case: Case) -> str:
     places = [image for batch in _runs(case)[0]["batches"][_WHOLE:] for image in batch]
     own = range(_WHOLE * _BATCH, _IMAGES)
     strange = sum(image not in own for image in places)
-    what = f"the places behind the {_WHOLE} whole batches that hold none of the last {len(own)} images"
-    agree(strange, 0, what, "leave a short batch out, or fill it up with its own images: TensorRT reads a whole one")
+    what = f"after {_WHOLE} full batches, only the last {len(own)} images"
+    advice = "leave a short batch out, or fill it with its own images"
+    agree({"other images": strange}, {"other images": 0}, what, advice)
     return f"the last {len(own)} images are {'repeated' if places else 'left out'}"
 
 
-@CALIBRATOR.point("calibrator.end", 0.75, "After the last batch comes None")
+@CALIBRATOR.point("calibrator.end", 0.75, "get_batch returns None after the last batch")
 def end(case: Case) -> str:
-    found = [{"batches": len(run["batches"]), "then None": run["ended"]} for run in _runs(case)[::2]]
-    right = [{"batches": number, "then None": True} for number in (OneOf((_WHOLE, _WHOLE + 1)), _EVEN // _BATCH)]
-    what = f"loaders of {_IMAGES} and of {_EVEN} images in batches of {_BATCH}"
-    agree(found, right, what, "give every whole batch; return None where the loader has no more")
+    loaders = [f"{number} images" for number in (_IMAGES, _EVEN)]
+    ends = ({"batches": len(run["batches"]), "then None": run["ended"]} for run in _runs(case)[::2])
+    right = ({"batches": number, "then None": True} for number in (OneOf((_WHOLE, _WHOLE + 1)), _EVEN // _BATCH))
+    found, expected = (dict(zip(loaders, each, strict=True)) for each in (ends, right))
+    agree(found, expected, f"loaders with batches of {_BATCH}", "return every full batch, then None")
     return f"None after the last batch of {_IMAGES} and of {_EVEN} images"
 
 
-@CALIBRATOR.point("calibrator.again", 0.5, "The same calibrator serves another build")
+@CALIBRATOR.point("calibrator.again", 0.5, "The same calibrator works for another build")
 def again(case: Case) -> str:
     first, second, _ = _runs(case)
-    advice = "after the last batch begin again, in get_batch itself: an iterator that is used up stays empty"
+    advice = "start again in get_batch after the last batch: a used-up iterator stays empty"
     agree(second, {**first, "ended": True}, "a second build with the same calibrator", advice)
     return f"{len(first['batches'])} batches again"
 
 
 def _cached(case: Case) -> tuple[bytes, dict[str, bytes | None]]:
-    """Return bytes that reading or writing a text would change, and what came of them."""
+    """Return bytes that text mode would change, and what the calibrator made of them."""
     cache = case.random("calibrator.cache").bytes(200) + b"\xff\r"
     return cache, case.call(cache_calls, cache=cache).require(FUNCTION)
 
 
-@CALIBRATOR.point("calibrator.cache_written", 0.25, "The cache on disk is what TensorRT gave", reported=_PLAYED)
+@CALIBRATOR.point("calibrator.cache_written", 0.25, "The cache file holds TensorRT's bytes", reported=_PLAYED)
 def cache_written(case: Case) -> str:
     cache, found = _cached(case)
-    what = "cache_file after write_calibration_cache"
-    agree(found["written"], cache, what, "write the bytes in binary mode, in the place of what is there")
-    return f"{len(cache)} bytes in the place of another cache"
+    advice = "write the bytes in binary mode, replacing an earlier file"
+    agree({"cache_file": found["written"]}, {"cache_file": cache}, "write_calibration_cache", advice)
+    return f"{len(cache)} bytes, replacing another cache"
 
 
-@CALIBRATOR.point("calibrator.cache_read", 0.25, "A cache that is there is read, bytes for bytes", reported=_PLAYED)
+@CALIBRATOR.point("calibrator.cache_read", 0.25, "An existing cache is read unchanged", reported=_PLAYED)
 def cache_read(case: Case) -> str:
     _, found = _cached(case)
-    right = {"without a file": None, "reads": found["written"]}
-    agree(found, right, "read_calibration_cache, first without a file", "look at the file at each call")
+    right = {"without a file": None, "with a file": found["written"]}
+    agree(found, right, "read_calibration_cache", "read the file at every call, and return None if there is none")
     return "None without a file, then its bytes"

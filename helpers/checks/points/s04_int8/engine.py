@@ -1,4 +1,4 @@
-"""build_engine_int8(onnx_path, engine_path, calibrator): an INT8 engine, never with the scales of another model."""
+"""build_engine_int8(onnx_path, engine_path, calibrator): an INT8 engine, never with another model's scales."""
 
 import tempfile
 from pathlib import Path
@@ -22,7 +22,7 @@ from helpers.toys.networks import shuffled
 BATCHES = PROFILE_BATCHES
 BATCH = BATCHES[1]  # images that TensorRT reads from each address: the middle of the profile
 IMAGES = 2 * BATCH
-_WEAK, _STRONG = 1.0, 1024.0  # the strength of images: so far apart that one's scales are of no use for the other
+_WEAK, _STRONG = 1.0, 1024.0  # the strength of images: too far apart for one's scales to work for the other
 
 BUILDS = (
     {"model": 0, "path": "model.onnx", "strength": _WEAK},
@@ -33,14 +33,14 @@ BUILDS = (
 )
 REUSED = 1
 STALE = {
-    2: "the cache of the file that was at this path before",
-    3: "the cache of a file that was built between two builds of this one",
-    4: "another file's cache, with no digest beside it",
+    2: "the cache of the earlier file at this path",
+    3: "the cache of another file, built between two builds of this one",
+    4: "another file's cache without a digest",
 }
 
 
 class Noted(BuiltEngine):
-    """What came of a build; `given` counts the calibrator's batches, `noted` says whether the digest is in its file."""
+    """The result of a build; `given` counts the calibrator's batches, `noted` says if the digest is in its file."""
 
     given: int
     noted: bool
@@ -54,11 +54,11 @@ def random_calibrator(notebook: Notebook, folder: Path, seed: int) -> list[Any]:
 
 @probe
 def int8_builds(notebook: Notebook, *, models: list[bytes], builds: list[dict[str, Any]], seed: int) -> list[Noted]:
-    """Run build_engine_int8 several times in one folder, with the same cache, each time with a new calibrator.
+    """Run build_engine_int8 several times in one folder with the same cache, each time with a new calibrator.
 
-    A build is {"model": index, "path": file name, "strength": of its images}, and "scales" where those of images of
-    another strength are right; where it is "unnoted", the cache's digest is lost before. A file stays as it is, with
-    its date, where its content is to be the same.
+    A build is {"model": index, "path": file name, "strength": of its images}. "scales" is the strength of the images
+    whose scales are right, if another. With "unnoted" the cache's digest is deleted first. A file whose content stays
+    the same keeps its date.
     """
     build, found = notebook[INT8.function], list[Noted]()
     with tempfile.TemporaryDirectory() as folder, recorded_builds() as asked:
@@ -95,13 +95,13 @@ def calibrate(notebook: Notebook, *, onnx: bytes, seed: int) -> bytes | None:
 
 
 def models(case: Case) -> list[bytes]:
-    """Return a network, and one of the same names and size whose weights are in another order."""
+    """Return a network, and another of the same names and size with its weights shuffled."""
     first = INT8.model(case)
     return [first, shuffled(first, case.number("int8.other"))]
 
 
 def built(case: Case, most: int = len(BUILDS)) -> list[Noted]:
-    """Return what `int8_builds` answers of the first of BUILDS."""
+    """Return the answer of `int8_builds` for the first of BUILDS."""
     builds = list(BUILDS[:most])
     reply = case.call(int8_builds, models=models(case), builds=builds, seed=case.number("int8.images"))
     return one_each(reply.require(INT8.function), builds, "builds")
@@ -112,34 +112,33 @@ def precision(case: Case) -> str:
     return builders.in_int8(INT8.built(case), INT8.function)
 
 
-@ENGINE.point("int8.calibrated", 0.5, "All the calibrator's images reach the engine")
+@ENGINE.point("int8.calibrated", 0.5, "The build uses all the calibrator's batches")
 def calibrated(case: Case) -> str:
-    first = built(case, 1)[0]  # what a later build raises is no fault of the first
-    advice = builders.to_ask(
-        "INT8", "set the INT8 flag, and give the configuration the calibrator; mend that one first"
-    )
-    agree(first["given"], IMAGES // BATCH, f"the batches of {BATCH} that the build is given before None", advice)
+    first = built(case, 1)[0]  # a later build's exception is not the first one's fault
+    advice = builders.to_ask("INT8", "set the INT8 flag and the configuration's calibrator; fix the calibrator first")
+    right = {f"batches of {BATCH} read": IMAGES // BATCH}
+    agree(dict.fromkeys(right, first["given"]), right, f"a build with {IMAGES} images", advice)
     return f"{first['given']} batches of {BATCH}"
 
 
-@ENGINE.point("int8.cache_reused", 0.5, "A second build reads the cache, and asks for no batch")
+@ENGINE.point("int8.cache_reused", 0.5, "A second build uses the cache, and reads no batch")
 def cache_reused(case: Case) -> str:
     first, again, *_ = built(case)
     builders.asked_for(again)
-    found = {"a first build": first["given"] > 0, "a copy of the ONNX file, at another path": again["given"] > 0}
-    right = {"a first build": True, "a copy of the ONNX file, at another path": False}
-    advice = "the digest of the content decides, not the path or the date; keep it beside the cache"
-    agree(found, right, "the builds that ask for batches", advice)
-    return "no batch asked for"
+    found = {"the first": first["given"] > 0, "for a copy of the ONNX file at another path": again["given"] > 0}
+    right = {"the first": True, "for a copy of the ONNX file at another path": False}
+    advice = "compare the file's digest, not its path or date, with the one saved next to the cache"
+    agree(found, right, "builds that read batches", advice)
+    return "no batch read"
 
 
 @ENGINE.point("int8.stale_cache", 0.5, "Another model's cache is not used")
 def stale_cache(case: Case) -> str:
     found = built(case)
     if not found[0]["noted"]:
-        raise Missed("the digest in <cache_file>.sha256 after a build", "no such file", "write it to that path")
-    calibrated_again = {whose: found[index]["given"] > 0 for index, whose in STALE.items()}
-    advice = "remove a cache unless the digest of this ONNX file's content lies beside it"
-    what = "the builds that calibrate again"
+        raise Missed("the digest in <cache_file>.sha256 after a build", "no such file", "write the digest to this file")
+    calibrated_again = {f"with {whose}": found[index]["given"] > 0 for index, whose in STALE.items()}
+    advice = "delete the cache unless the digest saved next to it is this ONNX file's"
+    what = "builds that calibrate again"
     agree(calibrated_again, dict.fromkeys(calibrated_again, True), what, advice)
     return f"{len(STALE)} caches of other files not used"

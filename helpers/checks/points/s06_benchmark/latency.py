@@ -1,4 +1,4 @@
-"""What is asked of benchmark_latency(model, input_data, num_iterations=1000, warmup=10)."""
+"""The points of benchmark_latency(model, input_data, num_iterations=1000, warmup=10)."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ SHAPE = (3, EDGE, EDGE)
 LATENCY = Task("benchmark_latency", check="check_latency", takes=(FUNCTION,))
 
 _EVEN = {"durations_ms": [70.0]}
-"""A thousand of them take so long that who stops after some seconds is seen."""
+"""A thousand calls take long enough to show a function that stops after some seconds."""
 
 
 @probe
@@ -76,25 +76,28 @@ def mean_median(case: Case) -> str:
     drawn = case.random("latency.few").uniform(0.9, 1.1) * np.array([20.0, 90.0, 60.0, 40.0, 200.0])
     found = _timed(case, {"durations_ms": drawn.tolist()}, 5)
     mean, median = float(found.times().mean()), float(np.median(found.times()))
-    said = near("mean", found.in_ms("mean"), mean, mean, "the sum of the latencies over their number")
-    hint = "the middle latency of all, when they are sorted; it is not the mean"
+    said = near("mean", found.in_ms("mean"), mean, mean, "divide the sum of the latencies by their number")
+    hint = "take the middle one of the sorted latencies, not their mean"
     return f"{said}; {near('median', found.in_ms('median'), median, median, hint)}"
 
 
 @LATENCY.point("latency.percentiles", 1.25, "p95 and p99 are right")
 def percentiles(case: Case) -> str:
     found = _many(case)
-    hints = {percent: f"{percent} % of the latencies, sorted as numbers, are no longer than it" for percent in (95, 99)}
+    hints = {
+        percent: f"sort the latencies as numbers, and take the one that {percent} % do not exceed"
+        for percent in (95, 99)
+    }
     return "; ".join(rank_is(found, f"p{percent}", percent, hint) for percent, hint in hints.items())
 
 
-@LATENCY.point("latency.std", 0.5, "The standard deviation is that of the latencies")
+@LATENCY.point("latency.std", 0.5, "The standard deviation is right")
 def std(case: Case) -> str:
-    found, right = _many(case), float(_many(case).times().std())  # of so many, either definition
-    return near("std", found.in_ms("std"), right, right, "the spread of the single latencies, not of their mean")
+    found, right = _many(case), float(_many(case).times().std())  # for so many calls, by either definition
+    return near("std", found.in_ms("std"), right, right, "take the spread of the latencies, not that of their mean")
 
 
-@LATENCY.point("latency.milliseconds", 0.5, "The figures are milliseconds, not rounded")
+@LATENCY.point("latency.milliseconds", 0.5, "The figures are in milliseconds, not rounded")
 def figures_in_ms(case: Case) -> str:
     return milliseconds(_timed(case, BRIEF, 5))
 
@@ -114,13 +117,13 @@ def calls(case: Case) -> str:
     "latency.input",
     0.25,
     "Each call gets input_data itself",
-    reported="which object the model is called with: the arrays never leave the student's process",
+    reported="the object that the model is called with: the arrays never leave the student's process",
 )
 def given_input(case: Case) -> str:
     found = _timed(case, _EVEN, *_asked(case))
     if found.strangers:
         text = f"another array in {found.strangers} of {found.calls} calls"
-        raise Missed("each call to get input_data itself, warm-up included", text, "pass input_data as it is")
+        raise Missed("each call to get input_data itself, warm-up included", text, "pass input_data to every call")
     return f"{found.calls} calls with input_data"
 
 
@@ -129,7 +132,7 @@ def warm_up(case: Case) -> str:
     return warm_up_left_out(_timed(case, SLOW_AT_FIRST, 4, 5), "mean")
 
 
-@LATENCY.point("latency.synchronized", 0.75, "Each time ends when the work is done")
+@LATENCY.point("latency.synchronized", 0.75, "Each latency ends when the work is done")
 def synchronized(case: Case) -> str:
     return until_done(_timed(case, EARLY, 30, 4))
 

@@ -1,4 +1,4 @@
-"""What is asked of latency.json and throughput.json: complete, and fitting each other."""
+"""The points of latency.json and throughput.json: they are complete, and fit each other."""
 
 import statistics
 
@@ -12,11 +12,11 @@ from helpers.course.settings import BATCHES, ENGINES, NAMES
 PROMISES = ("Three engines and PyTorch, five batch sizes",)
 
 _LITTLE, _LITTLE_PYTORCH = 2.5, 10.0
-"""How far images per second × seconds per batch / batch may be from 1 in the middle of a name's five batches.
+"""How far images per second × seconds per batch / batch may be from 1, as the median of a name's five batches.
 
-Both figures of a row are taken one after the other, so that load changes both: in 30 honest tables, made on two cores
-for which 14 to 29 threads competed, the middles lay between 0.46 and 1.93. PyTorch's threads wait for each other where
-a core is taken, which costs it up to a hundred times as long.
+The two figures of a row are measured one after the other, so load changes both: in 30 honest tables, made on two cores
+with 14 to 29 competing threads, the medians were between 0.46 and 1.93. PyTorch's threads wait for each other if a core
+is taken, which can take a hundred times as long.
 """
 
 RESULTS = Task("benchmark_results", check="check_measurements")
@@ -33,12 +33,12 @@ def _rows(case: Case, file: str, numbers: tuple[str, ...]) -> Rows:
 
 
 def latency_rows(case: Case, numbers: tuple[str, ...] = STATISTICS) -> Rows:
-    """Return the rows of latency.json by name and batch; raise Missed where one, or one of `numbers`, is not there."""
+    """Return the rows of latency.json by name and batch; raise Missed if a row or one of `numbers` is missing."""
     return _rows(case, "latency.json", numbers)
 
 
 def rates(case: Case) -> dict[tuple[str, int], float]:
-    """Return the images per second of throughput.json likewise."""
+    """Return the images per second of throughput.json in the same way."""
     return {key: row["images_per_s"] for key, row in _rows(case, "throughput.json", ("images_per_s",)).items()}
 
 
@@ -53,19 +53,19 @@ def throughput_complete(case: Case) -> str:
 
 
 def _in_flight(case: Case) -> dict[str, float]:
-    """Return images per second × seconds per batch / batch by name: Little's law, in the middle of a name's batches."""
+    """Return images per second × seconds per batch / batch (Little's law) by name, the median of its batches."""
     rate = rates(case)
     ratios = {key: row["mean_ms"] / 1e3 / key[1] * rate[key] for key, row in latency_rows(case, ("mean_ms",)).items()}
     return {name: statistics.median(ratios[name, batch] for batch in BATCHES) for name in NAMES}
 
 
-@RESULTS.point("results.throughput_measured", 1, "The throughputs fit the latencies, and are this machine's")
+@RESULTS.point("results.throughput_measured", 1, "The throughputs fit the latencies and this machine")
 def fit(case: Case) -> str:
     found = _in_flight(case)
     for name, ratio in found.items():
         limit = _LITTLE if name in ENGINES else _LITTLE_PYTORCH
         if not 1 / limit < ratio < limit:
-            text = f"{ratio:.3g} times the batch size for {name}, in the middle of the batches"
-            advice = "check the unit of both, and that both count what one call does"
+            text = f"{ratio:.3g} times the batch size for {name}, as the median of the batches"
+            advice = "check the units, and that both measure the same call"
             raise Missed("images per second × seconds per batch near the batch size", text, advice)
     return f"images/s × latency / batch: {', '.join(f'{name} {ratio:.2f}' for name, ratio in found.items())}"

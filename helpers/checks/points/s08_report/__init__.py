@@ -1,7 +1,7 @@
-"""Step 8: build_report, draw_charts, write_page, key_figures, write_analysis; functions of what they are given.
+"""Step 8: build_report, draw_charts, write_page, key_figures, write_analysis: functions of their arguments only.
 
-Each is called with runs that were made up, since a number that is typed, or taken from another run, is right by chance
-at most once. Reading order: report.py, charts.py, page.py, text.py (key figures and analysis).
+Each is called with made-up runs, since a number that is typed in or taken from another run can only be right by
+chance. Reading order: report.py, charts.py, page.py, text.py (key figures and analysis).
 """
 
 from helpers.checks.points.s08_report import charts, page, report, text
@@ -13,6 +13,6 @@ PROMISES = (
     f"at least {page.DECIMALS} decimal",
     "adds less than 10 % throughput",
 )
-"""What the notebook's text says in figures."""
+"""Figures in the notebook's text."""
 
 TASKS = (report.NUMBERS, charts.PICTURES, text.ANALYSIS)

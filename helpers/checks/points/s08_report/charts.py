@@ -1,6 +1,6 @@
-"""draw_charts(report) -> {name: Figure}: each name's line or bars hold the report's numbers, at its batches.
+"""draw_charts(report) -> {name: Figure}: each name's line or bars have the report's numbers at its batches.
 
-What is asked is the form that the task gives. Colours, sizes and contrast are for a person to judge.
+The points check the form that the task gives. Colours, sizes and contrast are for a person to judge.
 """
 
 import io
@@ -25,23 +25,23 @@ from helpers.checks.probes.answer import Notebook, probe
 from helpers.course.settings import BASELINE
 
 FUNCTION = "draw_charts"
-LABELS = {  # the charts, and what the labels of their x and y axes contain
+LABELS = {  # the charts, and words of their x and y labels
     "latency": ("batch", "ms"),
     "throughput": ("batch", "images/s"),
     "speedup": ("batch", "×"),
     "accuracy": ("×", "%"),
 }
-_RELATIVE = 0.005  # how far a drawn number may lie from the report's: a tenth of what an eye can tell
-_DRAWN = "where each mark of a figure stands: it is read in the student's process, since no pickle is ever loaded"
+_RELATIVE = 0.005  # allowed error of a drawn number: a tenth of what the eye can see
+_DRAWN = "the place of each mark in a figure: read in the student's process, since no pickle is ever loaded"
 
 PICTURES = Task("report_charts", check="check_charts", takes=(FUNCTION, "write_page"))
 
 
 class Drawn(TypedDict):
-    """A figure: how many pairs of axes it has, what the last one shows, and the picture that a reader gets.
+    """A figure: its number of axes, the content of the last one, and the picture itself.
 
-    `ticks` are the places on the x axis by their text, `faults` what misleads a reader. `series` holds, of each line,
-    cloud of points or set of bars, its label and where its points stand, x and y; a bar's is its end's middle.
+    `ticks` are positions on the x axis by their text, `faults` what misleads a reader. `series` has the label and the
+    points (x and y) of each line, scatter plot or set of bars; a bar's point is the middle of its end.
     """
 
     axes: int
@@ -55,7 +55,7 @@ class Drawn(TypedDict):
 
 @probe
 def charts_drawn(notebook: Notebook, *, report: dict[str, Any]) -> dict[str, Drawn]:
-    """Return the Figures that `draw_charts` gives for a report, by name, and close them."""
+    """Return the Figures that `draw_charts` returns for a report, by name, and close them."""
     import matplotlib.pyplot as plt
 
     figures = notebook[FUNCTION](report).items()
@@ -65,7 +65,7 @@ def charts_drawn(notebook: Notebook, *, report: dict[str, Any]) -> dict[str, Dra
 
 
 def drawn(figure: Figure) -> Drawn:
-    """Return what a figure holds."""
+    """Return the content of a figure."""
     content, axes = io.BytesIO(), figure.gca()
     with matplotlib.rc_context({"svg.fonttype": "none"}):  # texts stay texts
         figure.savefig(content, format="svg")
@@ -85,8 +85,10 @@ def _bars(axes: Axes) -> list[BarContainer]:
 
 
 def _series(axes: Axes) -> Iterator[list[Any]]:
-    lines = [line for line in axes.get_lines() if line.get_transform() == axes.transData]  # which axhline's is not
-    seen = [line for line in lines if len(line.get_xdata()) > (line.get_marker() == "None")]  # a single point by that
+    lines = [line for line in axes.get_lines() if line.get_transform() == axes.transData]  # leaves axhline out
+    seen = [
+        line for line in lines if len(line.get_xdata()) > (line.get_marker() == "None")
+    ]  # a single point shows only by its marker
     found: list[tuple[Any, Any]] = [(line, line.get_xydata()) for line in seen]
     found += [(cloud, cloud.get_offsets()) for cloud in axes.collections if isinstance(cloud, PathCollection)]
     found += [(bars, [bar.get_corners()[2:].mean(axis=0) for bar in bars]) for bars in _bars(axes)]
@@ -98,19 +100,19 @@ def _series(axes: Axes) -> Iterator[list[Any]]:
 def _faults(axes: Axes) -> Iterator[str]:
     data, view = axes.dataLim, axes.viewLim  # bars reach to 0
     if (data.min < view.min).any() or (data.max > view.max).any():
-        yield f"marks from {data.min} to {data.max} (x, y), of which the axes show {view.min} to {view.max}"
+        yield f"marks from {data.min} to {data.max} (x, y), axes from {view.min} to {view.max}"
     places = [round(bar.get_center()[0], 6) for bars in _bars(axes) for bar in bars]
     if len(set(places)) < len(places):
-        yield "bars at the same place, one over the other"
+        yield "bars on top of each other"
 
 
 def name_of(label: str, names: Iterable[str]) -> str:
-    """Return the name that a label contains, "" for none; the longest, since fp32 stands in pytorch-fp32 too."""
+    """Return the name that a label contains, "" for none; the longest, since pytorch-fp32 contains fp32."""
     return max((name for name in names if name in label.lower()), key=len, default="")
 
 
 def names_engine(content: str, run: Run, where: str) -> str:
-    """Return evidence that a page or a picture contains the report's engine, wherever its lines break."""
+    """Return evidence that a page or picture contains the report's engine, whatever its line breaks."""
     shown, wanted = (re.sub(r"<[^<>]*>|&#?\w+;|\W", "", text) for text in (content, run.report["engine"]))
     if wanted not in shown:
         raise Missed(f"{run.report['engine']!r} in {where}", "no such text", "put the report's `engine` into a title")
@@ -119,7 +121,7 @@ def names_engine(content: str, run: Run, where: str) -> str:
 
 def _shown(figure: Drawn, run: Run, chart: str) -> str:
     found = {"pairs of axes": figure["axes"], "anything drawn": bool(figure["series"])}
-    advice = "begin with plt.subplots(), draw into it, return it; a single point is seen only by its marker"
+    advice = "draw into a figure of plt.subplots() and return it; a single point needs a marker"
     agree(found, {"pairs of axes": 1, "anything drawn": True}, f"the chart {chart!r}", advice)
     return f"{chart}: {len(figure['series'])} names"
 
@@ -133,9 +135,7 @@ def _labels(figure: Drawn, run: Run, chart: str) -> str:
     ]
     lacking += ["a legend"] * (not figure["legend"])
     if lacking:
-        advice = (
-            "say what the axis shows, its unit, and the report's batch; axes.legend() shows the labels of what is drawn"
-        )
+        advice = "write quantity and unit into the labels, the batch where one is fixed, and call axes.legend()"
         raise Missed(f"{', '.join(lacking)} of {chart!r}", f"labels {figure['labels']}", advice)
     return f"{chart}: {' and '.join(figure['labels'].values())}"
 
@@ -151,13 +151,13 @@ def _numbers(figure: Drawn, run: Run, chart: str) -> str:
         keys = ("speed-up", "top-1") if chart == "accuracy" else _batches(x, figure["ticks"], run.batches)
         values = [*x, *y] if chart == "accuracy" else y
         found[name] = f"several for {name}" if name in found else dict(zip(keys, values, strict=False))
-    advice = "begin each chart with plt.subplots(), and draw each name once, with label=…, its values at their batches"
+    advice = "start each chart with plt.subplots(), and draw each name once, with label=…, at its batches"
     agree(found, right_of(run)[chart], f"the chart {chart!r}", advice, rtol=_RELATIVE)
     return f"{chart}: {len(found)} names"
 
 
 def _batches(places: list[float], ticks: dict[str, float], batches: list[str]) -> list[str]:
-    """Return the batch at each place: its own x, or the number that the nearest tick says."""
+    """Return the batch at each place: its own x, or the number in the nearest tick's text."""
     own = {batch: float(batch) for batch in batches}
     marks = own if set(places) <= set(own.values()) else ticks
     near = [min(marks, key=lambda text: abs(marks[text] - x), default="") for x in places]
@@ -165,7 +165,7 @@ def _batches(places: list[float], ticks: dict[str, float], batches: list[str]) -
 
 
 def right_of(run: Run) -> dict[str, Any]:
-    """Return what each chart shows by name; PyTorch's own speed-up may be left out."""
+    """Return the right values of each chart by name; PyTorch's own speed-up may be left out."""
     report, largest = run.report, run.batches[-1]
     ratios = {name: row for name, row in report["speedup"].items() if name != BASELINE}
     points = {n: {"speed-up": row[largest], "top-1": report["accuracy"][n]["top1"]} for n, row in ratios.items()}
@@ -174,8 +174,8 @@ def right_of(run: Run) -> dict[str, Any]:
 
 def _limits(figure: Drawn, run: Run, chart: str) -> str:
     if figure["faults"]:
-        expected = f"all of {chart!r} within its axes, bars side by side and from 0, whose length is read as the value"
-        raise Missed(expected, "; ".join(figure["faults"]), "let the limits follow, and set the bars of names apart")
+        expected = f"all of {chart!r} inside its axes, bars side by side and starting at 0"
+        raise Missed(expected, "; ".join(figure["faults"]), "leave the limits automatic, and put bars side by side")
     return f"{chart}: nothing cut off"
 
 
@@ -189,10 +189,10 @@ def _judge(check: Callable[[Drawn, Run, str], str], case: Case, run: Run, chart:
 
 
 for _name, _worth, _title, _check, _reported in (
-    ("figures", 0.5, "Four figures that show something", _shown, ""),
-    ("labels", 0.5, "The axes have labels with units, the names a legend", _labels, _DRAWN),
-    ("device", 0.5, "Each chart names the engine of its report", _device, ""),
-    ("numbers", 0.75, "Each number stands under its name, at its batch", _numbers, _DRAWN),
+    ("figures", 0.5, "Four figures, none of them empty", _shown, ""),
+    ("labels", 0.5, "Axis labels with units, and a legend", _labels, _DRAWN),
+    ("device", 0.5, "Each chart names the report's engine", _device, ""),
+    ("numbers", 0.75, "Each value is drawn under its name, at its batch", _numbers, _DRAWN),
     ("limits", 0.25, "Nothing is cut off, and bars start at 0", _limits, _DRAWN),
 ):
     PICTURES.point(f"charts.{_name}", _worth, _title, _reported)(OnRuns(partial(_judge, _check), tuple(LABELS)))

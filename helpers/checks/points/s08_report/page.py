@@ -18,12 +18,12 @@ Rows = list[list[str]]
 
 
 def _text(part: str) -> str:
-    """Return what a reader sees of a part of a page."""
+    """Return the text of a part of a page as a reader sees it."""
     return html.unescape(re.sub(r"<[^<>]*>", " ", part)).strip()
 
 
 def tables_of(page: str) -> dict[str, Rows]:
-    """Return the cells' texts of the table after each <h2>, row by row, by the heading in small letters."""
+    """Return the cells of the table after each <h2>, row by row, by the heading in lower case."""
     parts = [part.partition("</table>")[0].partition("<table") for part in page.split("<h2")[1:]]
     rows = {_text(f"<{heading}").lower(): re.split(r"<tr\b", table)[1:] for heading, _, table in parts}
     cells = {heading: [re.split(r"<t[hd]\b", row)[1:] for row in table] for heading, table in rows.items()}
@@ -31,7 +31,7 @@ def tables_of(page: str) -> dict[str, Rows]:
 
 
 def numbers_by_name(rows: Rows, names: Iterable[str]) -> dict[str, dict[str, float]]:
-    """Return a table's numbers by the name that begins the row, and by the column's head: a batch, top1, loss."""
+    """Return a table's numbers by the name at the start of the row and the column's head: a batch, top1, loss."""
     heads = [re.sub(r"\W|batch", "", text.lower()) for row in rows[:1] for text in row]
     return {name_of(row[0], names): dict(zip(heads, map(number, row), strict=False)) for row in rows if row}
 
@@ -46,7 +46,7 @@ def _table(page: str, run: Run, chart: str) -> str:
     tables = (
         numbers_by_name(rows, run.report["throughput"]) for heading, rows in tables_of(page).items() if word in heading
     )
-    advice = f"an <h2> with {word!r} before its table, each number by its name and head, at least {DECIMALS} decimal"
+    advice = f"put an <h2> with {word!r} before its table, names first in the rows, at least {DECIMALS} decimal"
     agree({word: next(tables, None)}, {word: right}, "the page's tables", advice, rtol=_RELATIVE, atol=_ROUNDING)
     return f"{word}: {len(right)} rows"
 
@@ -54,7 +54,7 @@ def _table(page: str, run: Run, chart: str) -> str:
 def _pictures(page: str, run: Run, piece: str) -> str:
     sources = re.findall(r"<img\b[^<>]*\bsrc=[\"']?([^\"'\s<>]+)", page)
     found, right = {source.removeprefix("./"): True for source in sources}, {f"{name}.png": True for name in LABELS}
-    agree(found, right, "the sources of the page's <img>", "the charts lie beside the page; return its HTML")
+    agree(found, right, "the page's <img> sources", "name the charts' files in <img> tags, without a folder")
     return "four charts"
 
 
@@ -64,6 +64,6 @@ def _judge(case: Case, run: Run, piece: str) -> str:
     return judge(page, run, piece)
 
 
-PICTURES.point("charts.page", 0.5, "The page shows the charts, the engine and the tables")(
+PICTURES.point("charts.page", 0.5, "The page has the charts, the engine and the tables")(
     OnRuns(_judge, ("charts", "the page", *LABELS))
 )

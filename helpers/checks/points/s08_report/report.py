@@ -1,7 +1,7 @@
-"""Runs that were made up, and build_report(latency, throughput, accuracy, files) judged on them.
+"""Made-up runs, and build_report(latency, throughput, accuracy, files) judged on them.
 
-The visible checks' runs are recorded data, their expected values with them. The grader's are drawn anew, by code that
-students do not have. Each run has other batches, devices, names and winners.
+The visible checks' runs are recorded data with their right answers. The grader draws new ones, with code that students
+do not have. Each run has other batches, devices, names and winners.
 """
 
 import json
@@ -25,10 +25,10 @@ MEASUREMENTS = ("latency", "throughput", "accuracy")
 
 @dataclass(frozen=True)
 class Run:
-    """A run: the contents of the three files of measurements, and the artifact that each name of `files` stands for.
+    """A run: the contents of the three measurement files, and the artifact for each name of `files`.
 
-    `report` is what follows for build_report, its sizes and memory apart: they are made up, and given to the functions
-    that take a report. `figures` are its key figures.
+    `report` is the right report, except for made-up sizes and memory; the functions that take a report get it.
+    `figures` are its key figures.
     """
 
     latency: dict[str, Any]
@@ -51,8 +51,8 @@ EXAMPLES = [Run(**raw) for raw in json.loads((Path(__file__).parent / "examples.
 class OnRuns:
     """Judges a point on runs, piece by piece: `judge(case, run, piece)` returns evidence or raises Missed.
 
-    Called, it asks for every piece on recorded runs, as a visible check does. `most` is how many runs it needs: few
-    where one takes a second.
+    A call judges every piece on recorded runs, as a visible check does. `most` is the number of runs: few if each
+    takes a second.
     """
 
     judge: Callable[[Case, Run, str], str]
@@ -69,11 +69,11 @@ class OnRuns:
 
 
 FUNCTION = "build_report"
-DECIMALS = 3  # that a number may be rounded to
+DECIMALS = 3  # of a rounded number, at least
 ROUNDING = 0.6 * 10**-DECIMALS
 _IN_ORDER = ("latency_ms", "throughput")
 
-_ADVICE = "compare with the schema in the task; batches are text, and are sorted as numbers"
+_ADVICE = "compare with the task's schema; batches are text keys, sorted as numbers"
 
 NUMBERS = Task("report_numbers", check="check_report", takes=(FUNCTION,))
 
@@ -82,7 +82,7 @@ NUMBERS = Task("report_numbers", check="check_report", takes=(FUNCTION,))
 def report_built(
     notebook: Notebook, *, latency: Any, throughput: Any, accuracy: Any, files: dict[str, str]
 ) -> dict[str, Any]:
-    """Return what `build_report` makes of three contents; `files` names the artifact that each name stands for."""
+    """Return the report that `build_report` makes; `files` gives the artifact for each name."""
     paths = {name: artifact_path(file) for name, file in files.items()}
     return dict(plain(notebook[FUNCTION](latency, throughput, accuracy, paths)))
 
@@ -104,17 +104,17 @@ def _expected(case: Case, run: Run, key: str) -> Any:
 
 def _agrees(case: Case, run: Run, key: str) -> str:
     found, right = built(case, run).get(key), _expected(case, run, key)
-    agree({key: found}, {key: right}, "build_report on a run that was made up", _ADVICE, atol=ROUNDING)
+    agree({key: found}, {key: right}, "build_report on a made-up run", _ADVICE, atol=ROUNDING)
     if key in _IN_ORDER:
         batches = {name: list(row) for name, row in right.items()}
-        agree({name: list(found[name]) for name in right}, batches, f"{key}: its batches in order", _ADVICE)
+        agree({name: list(found[name]) for name in right}, batches, f"{key} with its batches in order", _ADVICE)
     return f"{key} right"
 
 
 for _name, _worth, _title, _keys in (
-    ("sizes", 0.5, "The sizes are those of the files", ("sizes_bytes",)),
-    ("memory", 0.5, "The memory is what each engine says", ("memory_bytes",)),
-    ("measurements", 1, "Engine, model, latency and throughput are the files'", ("engine", "model", *_IN_ORDER)),
+    ("sizes", 0.5, "The sizes are the files' sizes", ("sizes_bytes",)),
+    ("memory", 0.5, "The memory is what each engine reports", ("memory_bytes",)),
+    ("measurements", 1, "Engine, model, latency and throughput come from the files", ("engine", "model", *_IN_ORDER)),
     ("speedup", 0.75, "The speed-up is over PyTorch FP32 at the same batch", ("speedup",)),
     ("accuracy", 0.75, "Accuracy in percent, loss in points below FP32", ("accuracy", "accuracy_loss")),
 ):

@@ -1,4 +1,4 @@
-"""key_figures(report) and write_analysis(report): figures that are the report's, whatever run it is about."""
+"""key_figures(report) and write_analysis(report): their figures match the report, whatever its run."""
 
 import re
 from typing import Any
@@ -27,15 +27,15 @@ _UNIT = "|".join(f"({pattern})" for pattern in UNITS.values())
 _FIGURE = re.compile(rf"(?<![\w.])({NUMBER})[\s*_`]*(?:{_UNIT})", re.IGNORECASE)
 _LIMIT = r"at most|at least|under|below|above|within|up to|less than|more than|budget of"
 _FREE = re.compile(rf"(?:{_LIMIT})\s+(?:{NUMBER})|(?<![\w.])\d+(?:\.[05])?0*\s*(?:%|points)", re.IGNORECASE)
-_FROM_REPORT = "take it from `report` in an f-string instead of typing it; a limit of your own reads 'at most …'"
-_OF_ANY_RUN = (0, 1, 100)  # the baseline's speed-up, the loss of what nothing is lost against
+_FROM_REPORT = "fill it in from `report` with an f-string; write a limit of your own as 'at most …'"
+_OF_ANY_RUN = (0, 1, 100)  # for example the baseline's speed-up, and its loss
 
 ANALYSIS = Task("analysis_figures", "Analysis", "check_analysis", ("key_figures", "write_analysis"))
 
 
 def _key_figure(case: Case, run: Run, key: str) -> str:
     rates = ", ".join(f"{batch}: {rate:.4g}" for batch, rate in run.report["throughput"]["int8"].items())
-    advice = f"read the key's definition again; this run has INT8 at {rates} images/s"
+    advice = f"read the key's definition again; INT8's images/s in this run, by batch: {rates}"
     return compare(case, "key_figures", [((run.report,), {key: run.figures[key]})], advice, atol=ROUNDING)
 
 
@@ -47,7 +47,7 @@ def _analysis(case: Case, run: Run) -> str:
 def _length(case: Case, run: Run, piece: str) -> str:
     length = len(_analysis(case, run).split())
     if not WORDS[0] <= length <= WORDS[1]:
-        raise Missed(f"a text of {WORDS[0]} to {WORDS[1]} words", f"{length}", "say what a decision needs, and no more")
+        raise Missed(f"a text of {WORDS[0]} to {WORDS[1]} words", f"{length}", "write only what a decision needs")
     return f"{length} words"
 
 
@@ -57,21 +57,21 @@ def _quoted(case: Case, run: Run, piece: str) -> str:
     for written, unit in found:
         value, rounding = number(written), 0.5 * 10.0 ** -len(written.partition(".")[2])
         if not any(abs(value - right) <= 2.02 * rounding + 1e-9 for right in known[unit]):  # rounded, or cut
-            text = f"'{written} {unit}', which matches nothing in the report passed in"
-            raise Missed("every figure with a unit to be one of the report's, rounded", text, _FROM_REPORT)
+            text = f"'{written} {unit}', which matches nothing in the report that was passed in"
+            raise Missed("every figure with a unit to match the report, rounded", text, _FROM_REPORT)
         if abs(value) not in _OF_ANY_RUN and all((written, unit) in other for other in others):
             text = f"'{written} {unit}' in the texts about {len(others)} different runs"
             raise Missed("every figure with a unit to change with the report", text, _FROM_REPORT)
     if len(found) < FEWEST_QUOTES or len({unit for _, unit in found}) < FEWEST_UNITS:
         expected = f"at least {FEWEST_QUOTES} figures in at least {FEWEST_UNITS} of the units {', '.join(UNITS)}"
-        raise Missed(expected, f"{len(found)} figures ({said})", "say with which numbers each conclusion stands")
+        raise Missed(expected, f"{len(found)} figures ({said})", "give the figures that support each conclusion")
     return f"{len(found)} figures: {said}"
 
 
 def quotes(text: str) -> list[tuple[str, str]]:
     """Return the figures with a unit (×, ms, images/s, %, points, MB) in the order of the text: number and unit.
 
-    Limits of the writer's own are left out: a number after "at most", "under", "a budget of" and the like, and a
+    The writer's own limits are left out: a number after "at most", "under", "a budget of" and the like, and a
     percentage or number of points that is a multiple of 0.5, such as "the 10 % rule".
     """
     return [(match[1], list(UNITS)[(match.lastindex or 2) - 2]) for match in _FIGURE.finditer(_FREE.sub("…", text))]
@@ -85,8 +85,8 @@ def number(text: str) -> float:
 def _candidates(report: dict[str, Any]) -> dict[str, list[float]]:
     """Return the values that a text about `report` may quote, by unit.
 
-    × stands for any ratio of two of the report's values of one kind, % and points for an accuracy, a loss, or how much
-    larger or smaller one value is than another; the others for a value, the difference of two, or ms an image.
+    × may be any ratio of two values of one kind. % and points may be an accuracy, a loss, or the difference between two
+    values. The others may be a value, the difference of two, or ms per image.
     """
     kinds = [_leaves(report[key]) for key in ("latency_ms", "throughput", "sizes_bytes", "memory_bytes")]
     ratios = _leaves(report["speedup"]) + [a / b for kind in kinds for a in kind for b in kind]
@@ -111,6 +111,6 @@ def _leaves(tree: Any) -> list[float]:
     return [value for part in tree.values() for value in _leaves(part)] if isinstance(tree, dict) else [tree]
 
 
-ANALYSIS.point("analysis.key_figures", 1, "The key figures are those of the report")(OnRuns(_key_figure, KEYS, 6))
+ANALYSIS.point("analysis.key_figures", 1, "The key figures match the report")(OnRuns(_key_figure, KEYS, 6))
 ANALYSIS.point("analysis.length", 0.25, f"The analysis has {WORDS[0]} to {WORDS[1]} words")(OnRuns(_length, ("",), 6))
-ANALYSIS.point("analysis.quotes", 0.75, "The figures it quotes are the report's")(OnRuns(_quoted, ("",), 6))
+ANALYSIS.point("analysis.quotes", 0.75, "Quoted figures match the report")(OnRuns(_quoted, ("",), 6))

@@ -1,4 +1,4 @@
-"""build_engine_mixed(onnx_path, engine_path, cache_path, keep): an engine of two precisions, from a cache alone."""
+"""build_engine_mixed(onnx_path, engine_path, cache_path, keep): an engine of two precisions, from a cache."""
 
 from collections.abc import Collection
 
@@ -18,29 +18,29 @@ ENGINE = Task("mixed_engine", check="check_mixed_engine", takes=(MIXED.function,
 MIXED.ask(ENGINE, plan=0.15, written=0.1, profile=0.2)
 
 _QUANTISED, _KEPT = OneOf(("int8", "other")), OneOf(("fp16", "bf16", "fp32", "tf32", "other"))
-"""Precisions that the inspector may tell; "other" where a region was compiled without names."""
+"""Precisions that the inspector may report; "other" if a region was compiled without names."""
 
 
 @loads
 def precisions_of(plan: bytes, names: list[str]) -> dict[str, str]:
-    """Return the precision in which each named layer of the network runs, by the inspector."""
+    """Return the precision of each named layer of the network, as the inspector reports it."""
     engine = trt.Runtime(trt.Logger(trt.Logger.INTERNAL_ERROR)).deserialize_cuda_engine(plan)
     return ran_in(engine_layers(engine), names)
 
 
 def keeps_only(plan: bytes, keep: Collection[str], names: list[str]) -> str:
-    """Return evidence that of the layers `names` those of `keep` do not run in INT8, and the others do."""
+    """Return evidence that among the layers `names` those in `keep` do not run in INT8, and the others do."""
     right = {name: _KEPT if name in keep else _QUANTISED for name in names}
     ran = precisions_of(plan, names)
-    agree(ran, right, "the engine's layers", "give the layers to keep, and no others, to keep_in_half")
+    agree(ran, right, "the engine's layers", "pass exactly the layers to keep to keep_in_half")
     return f"{len({*keep} & {*names})} of {len(names)} layers with weights kept, the others in INT8"
 
 
-@ENGINE.point("mixed.read_back", 0.6, "The named layers do not run in INT8, the others do")
+@ENGINE.point("mixed.read_back", 0.6, "Named layers do not run in INT8, the others do")
 def read_back(case: Case) -> str:
     right = {"held": {"HALF": 2, "INT8": len(CONVOLUTIONS) - 2}, "verbosity": "DETAILED"}
-    advice = "give `keep` to keep_in_half; without DETAILED no layer tells its precision"
-    agree(builders.asked_for(MIXED.built(case)), right, "the convolutions' precisions, and the build", advice)
+    advice = "pass `keep` to keep_in_half, and set the profiling verbosity to DETAILED"
+    agree(builders.asked_for(MIXED.built(case)), right, "the build, with the convolutions held to a precision", advice)
     return keeps_only(MIXED.plan(case), KEPT, [*CONVOLUTIONS])
 
 

@@ -11,7 +11,7 @@ from helpers.checks.points.task import Task
 from helpers.checks.probes.answer import Notebook, probe
 from helpers.engine.backend import network_flags, trt
 
-_SET = "what is set on a network before it is built: it lives in the student's process"
+_SET = "the settings of a network before the build: it lives in the student's process"
 _FLAGS = ("INT8", "FP16", "OBEY_PRECISION_CONSTRAINTS")
 _UNSET = "nothing set"
 _NAMES = [*KEPT, LAST]
@@ -23,7 +23,7 @@ LAYERS = Task("mixed_layers", check="check_kept_layers", takes=(FUNCTION,))
 
 @probe
 def kept_layers(notebook: Notebook, *, name: str, calls: list[list[Any]], raising: bool, onnx: bytes) -> list[Answered]:
-    """Answer as `results_of`; each call has a new network and configuration, and gives what it has set on them."""
+    """Answer like `results_of`; each call gets a new network and configuration, and returns their settings."""
     return results_of({name: partial(_set_by, notebook[name], onnx)}, name=name, calls=calls, raising=raising)
 
 
@@ -53,35 +53,35 @@ def _name(dtype: Any, is_set: bool) -> str:
 
 
 def _sets(case: Case, pairs: list[tuple[list[str], dict[str, Any]]], advice: str) -> str:
-    """Return evidence that what is set is right, for each list of names."""
+    """Return evidence that the settings are right for each list of names."""
     given = {"onnx": mixed_onnx(case.number("mixed.network"))}
     calls = [((names,), right) for names, right in pairs]
     return compare(case, FUNCTION, calls, advice, through=kept_layers, given=given)
 
 
-@LAYERS.point("mixed.precisions", 0.25, "Named layers are asked to run in FP16, other convolutions in INT8", _SET)
+@LAYERS.point("mixed.precisions", 0.25, "Named layers are set to FP16, other convolutions to INT8", _SET)
 def precisions(case: Case) -> str:
     others = dict.fromkeys(ACTIVATIONS, _UNSET) | dict.fromkeys(CONVOLUTIONS, "INT8")
-    advice = "HALF on the layers in `names`, INT8 on all other convolutions, nothing on other layers"
+    advice = "set HALF on the layers in `names`, INT8 on all other convolutions, nothing on other layers"
     return _sets(case, [(_NAMES, {"precisions": others | dict.fromkeys(_NAMES, "HALF")})], advice)
 
 
-@LAYERS.point("mixed.types", 0.2, "Their outputs are FP16, except those of the network", _SET)
+@LAYERS.point("mixed.types", 0.2, "Named layers' outputs are FP16, except the network's", _SET)
 def types(case: Case) -> str:
     right = dict.fromkeys(_OUTPUTS, _UNSET) | dict.fromkeys(KEPT, "HALF") | {"output": OneOf((_UNSET, "FLOAT"))}
-    advice = "set_output_type on each output of the named layers, but not on an output of the network"
+    advice = "call set_output_type on each output of the named layers, except outputs of the network"
     return _sets(case, [(_NAMES, {"types": right})], advice)
 
 
-@LAYERS.point("mixed.flags", 0.15, "INT8 and FP16 are allowed, and precisions obeyed", _SET)
+@LAYERS.point("mixed.flags", 0.15, "INT8 and FP16 are allowed, and layer precisions obeyed", _SET)
 def flags(case: Case) -> str:
     right = {"flags": dict.fromkeys(_FLAGS, True)}
-    return _sets(case, [(_NAMES, right), ([], right)], "set three flags, whatever the names")
+    return _sets(case, [(_NAMES, right), ([], right)], "set all three flags, whatever the names")
 
 
-@LAYERS.point("mixed.unknown", 0.15, "A name that no layer has is an error, and nothing is set", _SET)
+@LAYERS.point("mixed.unknown", 0.15, "An unknown layer name raises ValueError, and nothing is set", _SET)
 def unknown(case: Case) -> str:
     wrong = f"conv{case.number('mixed.typing') % 900 + 100}"
     nothing = dict.fromkeys((*CONVOLUTIONS, *ACTIVATIONS), _UNSET)
     right = {"raised": "ValueError", "flags": dict.fromkeys(_FLAGS, False), "precisions": nothing}
-    return _sets(case, [([*_NAMES, wrong], right), ([wrong, *_NAMES], right)], "look at all names before you use one")
+    return _sets(case, [([*_NAMES, wrong], right), ([wrong, *_NAMES], right)], "check all names before you use one")

@@ -1,4 +1,4 @@
-"""The small network that step 9's checks keep layers of, a calibration cache for it, and which layers to keep."""
+"""The small network of step 9's checks, a calibration cache for it, and the layers to keep."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ ACTIVATIONS = ("relu0", "relu1", "relu2", "relu10", LAST)
 
 
 def mixed_onnx(seed: int) -> bytes:
-    """Return a small network with CONVOLUTIONS and ACTIVATIONS: the name of one begins with another's."""
+    """Return a small network with CONVOLUTIONS and ACTIVATIONS; one name begins with another."""
     model = onnx.load_from_string(tiny_onnx(seed))
     for node in model.graph.node:
         node.name = node.name.replace("3", "10")
@@ -29,7 +29,7 @@ def mixed_onnx(seed: int) -> bytes:
 
 @probe
 def cache_and_layers(notebook: Any, folder: Path, seed: int) -> tuple[Path, list[str]]:
-    """Return what build_engine_mixed takes beside two paths: a cache's path, and the layers to keep."""
+    """Return the further arguments of build_engine_mixed: a cache's path, and the layers to keep."""
     path, nodes = folder / "model.cache", onnx.load_from_string(mixed_onnx(seed)).graph.node
     scales = dict.fromkeys(("input", *(output for node in nodes for output in node.output)), 0.04)
     path.write_bytes(format_cache(CalibrationCache("EntropyCalibration2", scales), trt.__version__))

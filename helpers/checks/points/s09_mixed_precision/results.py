@@ -1,4 +1,4 @@
-"""What the run on the lab's model left: sensitivity.json and resnet50_mixed.engine."""
+"""The files for the lab's model: sensitivity.json and resnet50_mixed.engine."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ RESULTS = Task("mixed_results", check="check_mixed_results")
 
 
 def groups_of_lab(case: Case) -> list[Group]:
-    """Return the groups of the ONNX file that the step was given."""
+    """Return the groups of the step's ONNX file."""
     return [Group(name, *map(tuple, layers)) for name, *layers in _groups(needed(case, ONNX_FILE, "run step 1"))]
 
 
@@ -31,7 +31,7 @@ def _groups(model: bytes) -> list[list[Any]]:
 
 
 def read_table(case: Case) -> dict[str, Any]:
-    """Return sensitivity.json; raise Missed where it is not as the notebook writes it."""
+    """Return sensitivity.json; raise Missed if it is not as the notebook writes it."""
     read = json_of(case, TABLE, AGAIN)
     try:
         found: dict[str, Any] = {key: float(read[key]) for key in ("fp16", "int8", "mixed", "target")}
@@ -43,21 +43,21 @@ def read_table(case: Case) -> dict[str, Any]:
 
 
 def kept_by(groups: list[Group], chosen: list[str]) -> set[str]:
-    """Return the layers that a mix of these groups keeps: theirs, and the first and the last layer."""
+    """Return the layers to keep for these groups: theirs, the first and the last one."""
     return {*ends(groups), *(name for group in groups if group.name in chosen for name in group.layers)}
 
 
-@RESULTS.point("mixed.table", 0.25, "sensitivity.json has every group, and its choice follows from it")
+@RESULTS.point("mixed.table", 0.25, "sensitivity.json has every group, and the choice follows from it")
 def table(case: Case) -> str:
     found, groups = read_table(case), groups_of_lab(case)
     chosen = chosen_of(found["groups"], found["fp16"], found["int8"], found["target"] * found["int8"])
     right = {"groups": {group.name: {} for group in groups}, "chosen": chosen}
     right |= {"kept_layers": sorted(kept_by(groups, chosen))}
-    agree(found, right, TABLE, "choose from the table that is written; keep the first and last layer too")
+    agree(found, right, TABLE, "choose from the table that you write, and keep the first and last layer, too")
     return f"{len(groups)} groups, {len(chosen)} chosen: {', '.join(chosen)}"
 
 
-@RESULTS.point("mixed.engine", 0.5, "The engine keeps what the table says, and runs the rest in INT8")
+@RESULTS.point("mixed.engine", 0.5, "The engine keeps the table's layers, and runs the rest in INT8")
 def engine(case: Case) -> str:
     plan, groups = needed(case, PLAN, AGAIN), groups_of_lab(case)
     builders.profile_is(plan, PROFILE_BATCHES)

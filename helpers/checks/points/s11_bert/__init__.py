@@ -1,6 +1,6 @@
 """Step 11: a BERT encoder with dynamic batch and length, its calibration, engines, sentence vectors and batches.
 
-Reading order: encoders.py makes small ones, export.py, calibrator.py, engine.py and vectors.py ask for the five tasks.
+Reading order: encoders.py makes small encoders; export.py, calibrator.py, engine.py, vectors.py have the five tasks.
 """
 
 from helpers.checks.points.s11_bert.calibrator import CALIBRATE
@@ -16,6 +16,6 @@ PROMISES = (
     f"in the given order, all padded to {LENGTHS[-1]}",
     f"at least to {LENGTHS[0]}",
 )
-"""What the notebook's text says in figures."""
+"""Figures in the notebook's text."""
 
 TASKS = (EXPORT, CALIBRATE, ENGINE, POOLING, BATCHING)

@@ -1,4 +1,4 @@
-"""What step 11 asks of `TextCalibrator`: three inputs in TensorRT's order, int32, and scales that are kept."""
+"""The points of `TextCalibrator`: three int32 inputs in TensorRT's order, and a cache."""
 
 import tempfile
 from pathlib import Path
@@ -15,7 +15,7 @@ from helpers.checks.probes.builds import as_bytes
 from helpers.engine.backend import cuda, trt
 from helpers.toys.bert.encoder import INPUTS
 
-_PLAYED = "what the calibrator does when TensorRT's part is played: that happens in the student's process"
+_PLAYED = "the calibrator's calls: the student's process plays TensorRT's part"
 
 FUNCTION = "TextCalibrator"
 _ROWS, _LENGTH = 5, 12
@@ -27,9 +27,9 @@ CALIBRATE = Task("bert_calibrator", check="check_bert_calibrator", takes=(FUNCTI
 
 @probe
 def calibrator_run(notebook: Notebook, *, batches: list[Text], cache: bytes) -> dict[str, Any]:
-    """Drive a TextCalibrator as a build does, by its methods; `given` has the arrays at each call's addresses.
+    """Call a TextCalibrator's methods as a build does; `given` has the arrays at each call's addresses.
 
-    The cache is read without a file, written over an older one, and read by the next calibrator.
+    The cache is read without a file, written over an older one, and read by another calibrator.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "text.cache"
@@ -50,7 +50,7 @@ def calibrator_run(notebook: Notebook, *, batches: list[Text], cache: bytes) -> 
 
 def _given(addresses: list[Any] | None, names: list[str]) -> dict[str, list[list[int]]]:
     found = {name: np.zeros((_ROWS, _LENGTH), np.int32) for name in names}
-    for name, address in zip(names, addresses or [], strict=False):  # what has no address stays zero
+    for name, address in zip(names, addresses or [], strict=False):  # without an address it stays zero
         cuda.memcpy_dtoh(found[name], int(address))
     return {name: values.tolist() for name, values in found.items()}
 
@@ -72,15 +72,15 @@ def _run(case: Case) -> dict[str, Any]:
 def batches(case: Case) -> str:
     given = [{name: values.tolist() for name, values in text.items()} for text in _texts(case)]
     right = {"get_batch_size": _ROWS, "given": given, "get_batch after the last batch": None}
-    advice = "contiguous int32, addresses in the order of the call's names; next() takes what to return at the end"
+    advice = "copy contiguous int32, return addresses in the order of the call's names, and give next() a default"
     agree(_run(case), right, FUNCTION, advice)
     return f"{len(given)} batches of {_ROWS} × {_LENGTH} tokens, names in three orders, then None"
 
 
-@CALIBRATE.point("bert.cache", 0.25, "A min-max calibrator that keeps its scales in the file, and reads them", _PLAYED)
+@CALIBRATE.point("bert.cache", 0.25, "A min-max calibrator that writes and reads its cache", _PLAYED)
 def cache(case: Case) -> str:
     content = _cache(case)
     right = {"a trt.IInt8MinMaxCalibrator": True, "read without a file": None, "written": content, "read": content}
-    advice = "write what you are given in the place of what is there; read the whole file, if there is one"
+    advice = "write the bytes over an earlier file, and read the whole file if there is one"
     agree(_run(case), right, f"{FUNCTION} and its cache", advice)
     return f"{len(content)} bytes written and read"

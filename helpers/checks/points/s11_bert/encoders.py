@@ -10,7 +10,7 @@ from helpers.toys.bert.encoder import INPUTS, BertEncoder
 Text = dict[str, np.ndarray]
 DEPTH = 2
 LINEAR_LAYERS = 6 * DEPTH + 1
-"""Products with weights: six a block, and the pooler's."""
+"""Matrix products with weights: six per block, and the pooler's."""
 
 WIDTH = 32
 _WORDS, _LONGEST = 100, 128
@@ -85,9 +85,9 @@ _END = """
 
 
 def small_encoder(seed: int) -> BertEncoder:
-    """Return two blocks of width 32 with weights of the seed; norms, too, scale and shift.
+    """Return two blocks of width 32 with weights drawn from the seed; the norms scale and shift, too.
 
-    Products keep their inputs' size, so that what half precision rounds off shows.
+    Products keep the size of their inputs, so that FP16's rounding shows.
     """
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -101,7 +101,7 @@ def small_encoder(seed: int) -> BertEncoder:
 
 
 def encoder_onnx(seed: int) -> bytes:
-    """Return the ONNX file of `small_encoder`, written node by node: no exporter is asked."""
+    """Return the ONNX file of `small_encoder`, written node by node, without an exporter."""
     blocks = [_BLOCK.replace("@", str(number)).replace("&", str(number + 1)) for number in range(DEPTH)]
     model = onnx.parser.parse_model("".join([_BEGIN, *blocks, _END.replace("@", str(DEPTH))]))
     for name, weights in small_encoder(seed).state_dict().items():
@@ -114,7 +114,7 @@ def encoder_onnx(seed: int) -> bytes:
 
 
 def text_of(random: np.random.Generator, batch: int, length: int) -> Text:
-    """Return ids, mask and types, int32 [batch, length]; one row is full, the others end in padding, of any length."""
+    """Return ids, mask and types, int32 [batch, length]; one row is full, the others may end in padding."""
     kept = random.integers(1, length + 1, (batch, 1))
     kept[random.integers(batch)] = length
     mask = (np.arange(length) < kept).astype(np.int32)

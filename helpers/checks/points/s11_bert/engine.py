@@ -1,4 +1,4 @@
-"""What step 11 asks of `build_engine_bert`: one profile for three inputs, and three precisions."""
+"""The points of `build_engine_bert`: one profile for three inputs, and three precisions."""
 
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,14 @@ from helpers.engine.backend import ENGINE as BACKEND
 from helpers.toys.bert.encoder import BATCHES, INPUTS, LENGTHS, OUTPUTS
 
 FUNCTION = "build_engine_bert"
-_ASKED = "what the build was asked for: noted in the student's process"
-_FAILED = "that it raises for arguments that it cannot take: the student's process says so"
+_ASKED = "the settings of the build: noted in the student's process"
+_FAILED = "the exception for wrong arguments: the student's process says so"
 _TEXTS = 3
 
 
 @probe
 def int8_and_calibrator(notebook: Notebook, folder: Path, seed: int) -> tuple[str, Any]:
-    """Return what build_engine_bert takes for INT8 beside two paths: the precision and a TextCalibrator."""
+    """Return the further arguments of build_engine_bert for INT8: the precision and a TextCalibrator."""
     draw = np.random.default_rng(seed)
     texts = [text_of(draw, BATCHES[1], LENGTHS[1]) for _ in range(_TEXTS)]
     return "int8", notebook[calibrator.FUNCTION](texts, folder / "text.cache")
@@ -39,7 +39,7 @@ HALF.ask(ENGINE, plan=0.15, written=0.1)
 
 
 def built(case: Case, precision: str) -> builders.Built:
-    """Return what it builds of the case's encoder."""
+    """Return the build of the case's encoder."""
     return INT8.built(case) if precision == "int8" else HALF.built(case, options={"precision": precision})
 
 
@@ -47,21 +47,21 @@ def built(case: Case, precision: str) -> builders.Built:
 def profile(case: Case) -> str:
     expected = [list(shape) for shape in zip(BATCHES, LENGTHS, strict=True)]
     facts = builders.facts_of(HALF.plan(case), "the engine")
-    advice = "the order is min, opt, max, each of them (batch, length); every input needs its own"
+    advice = "set min, opt and max, each (batch, length), for every input"
     agree(facts["profiles"], [dict.fromkeys(INPUTS, expected)], "the engine's profiles", advice)
     return f"{', '.join(INPUTS)}: {expected}"
 
 
-@ENGINE.point("bert.half", 0.25, "fp16 allows half precision, fp32 nothing below it", _ASKED)
+@ENGINE.point("bert.half", 0.25, "fp16 allows FP16, fp32 allows nothing lower", _ASKED)
 def half(case: Case) -> str:
     for precision in ("fp16", "fp32"):
         right = {"FP16": precision == "fp16", "BF16": False, "INT8": False}
         flags = builders.asked_for(built(case, precision))["flags"]
-        agree(flags, right, f"the flags for {precision}", "set the flags by `precision`")
+        agree(flags, right, f"the flags for {precision}", "set the flags according to `precision`")
     return "FP16 for fp16, no flag for fp32"
 
 
-@ENGINE.point("bert.int8", 0.25, "int8 has the calibrator, and softmax kept in FP16", _ASKED)
+@ENGINE.point("bert.int8", 0.25, "int8 uses the calibrator, and keeps softmax in FP16", _ASKED)
 def int8(case: Case) -> str:
     asked = builders.asked_for(built(case, "int8"))
     right = {
@@ -69,11 +69,11 @@ def int8(case: Case) -> str:
         "flags": dict.fromkeys(("INT8", "FP16", "PREFER_PRECISION_CONSTRAINTS"), True),
         "held_layers": {"SOFTMAX": {"HALF": DEPTH}},
     }
-    advice = "set all three flags and config.int8_calibrator; call keep_in_half(network) once the parser has filled it"
+    advice = "set all three flags and config.int8_calibrator, and call keep_in_half(network) after parsing"
     agree(asked | {"calibrator": asked["calibrator"] is not None}, right, "the build for int8", advice)
     layers = builders.facts_of(INT8.plan(case), "the engine")["precisions"]
     if BACKEND == "cpu" and layers.get("int8", 0) < LINEAR_LAYERS:
-        raise Missed(f"{LINEAR_LAYERS} linear layers in INT8", f"layers by precision: {layers}", "hold none of them")
+        raise Missed(f"{LINEAR_LAYERS} linear layers in INT8", f"by precision: {layers}", "leave their precision unset")
     return f"layers by precision: {layers}"
 
 
@@ -83,4 +83,4 @@ HALF.ask(ENGINE, parser_errors=0.1, failures=0.05)
 @ENGINE.point("bert.refused", 0.1, "ValueError for int8 without a calibrator and for an unknown precision", _FAILED)
 def refused(case: Case) -> str:
     calls = [(("bert.onnx", "bert.engine", precision), Raises("ValueError")) for precision in ("int8", "int4")]
-    return compare(case, FUNCTION, calls, "look at the arguments before you read the file")
+    return compare(case, FUNCTION, calls, "check the arguments before you read the file")

@@ -1,4 +1,4 @@
-"""build_explicit(onnx_path, engine_path), and what it leaves of the lab's model: resnet50_qdq.*, explicit.json."""
+"""build_explicit(onnx_path, engine_path), and the files for the lab's model: resnet50_qdq.*, explicit.json."""
 
 from collections import Counter
 
@@ -35,17 +35,17 @@ AGAIN = "run the cells of the last task in order"
 BUILD.ask(BUILDING, plan=0.15, written=0.1, profile=0.2, failures=0.2)
 
 
-@BUILDING.point("qdq.typed", 0.3, "The model alone says what is rounded: strong types, or else INT8 allowed")
+@BUILDING.point("qdq.typed", 0.3, "Only the model says what is rounded: strong types, or INT8 allowed in TensorRT 8.6")
 def typed(case: Case) -> str:
-    advice = "TensorRT 8.6 wants the flag INT8 alone, later ones a network of the flag STRONGLY_TYPED and no other flag"
+    advice = "in TensorRT 8.6 set only the flag INT8; later create a STRONGLY_TYPED network and set no precision flag"
     right = {"strongly_typed": TYPED, "calibrator": False, "flags": {"FP16": False, "BF16": False, "INT8": not TYPED}}
     agree(builders.asked_for(BUILD.built(case)), right, "the build", advice)
     return _runs_in_int8(BUILD.plan(case), [*CONVOLUTIONS], "the engine") if ENGINE == "cpu" else "types as asked for"
 
 
-@BUILDING.point("qdq.detailed", 0.1, "The profiling verbosity is DETAILED", "noted when it is built: checks change it")
+@BUILDING.point("qdq.detailed", 0.1, "The profiling verbosity is DETAILED", "noted at the build: checks change it")
 def detailed(case: Case) -> str:
-    advice = "without DETAILED on the configuration the inspector tells no layer's precision"
+    advice = "set the configuration's profiling_verbosity to DETAILED: the inspector needs it to tell precisions"
     agree(builders.asked_for(BUILD.built(case)), {"verbosity": "DETAILED"}, "the build", advice)
     return "DETAILED"
 
@@ -56,11 +56,11 @@ def _runs_in_int8(plan: bytes, layers: list[str], what: str) -> str:
     ran = Counter(precisions_of(plan, layers).values())
     said = f"weighted layers by precision: {dict(ran)}"
     if ran["int8"] < len(layers) * (1 if ENGINE == "cpu" else 0.5):
-        raise Missed(f"{what}'s weighted layers in INT8", said, "build what the parser read, with verbosity DETAILED")
+        raise Missed(f"{what}'s weighted layers in INT8", said, "build the parsed network, with verbosity DETAILED")
     return said
 
 
-@RESULTS.point("qdq.file", 0.4, "The file is the lab's model with pairs at weighted layers and skip branches only")
+@RESULTS.point("qdq.file", 0.4, "The lab's model, with pairs only at weighted layers and skip branches")
 def file(case: Case) -> str:
     original, found = read_model(needed(case, ONNX_FILE, AGAIN)), read_quantised(needed(case, FILE, AGAIN))
     same_without_pairs(original, found)
@@ -79,11 +79,11 @@ def engine(case: Case) -> str:
     return _runs_in_int8(plan, [*weighted_layers(read_model(model))], PLAN)
 
 
-@RESULTS.point("qdq.record", 0.2, "explicit.json is of these engines: the naive one has more layers")
+@RESULTS.point("qdq.record", 0.2, "explicit.json fits the engines: the naive one has more layers")
 def record(case: Case) -> str:
     layers, told = builders.facts_of(needed(case, PLAN, AGAIN), PLAN)["layers"], json_of(case, RECORD, AGAIN)
-    agree(told, {"layers": {"fused": layers}}, f"{RECORD}, as {PLAN} has", AGAIN)
+    agree(told, {"layers": {"fused": layers}}, f"{RECORD}, as {PLAN} has it", AGAIN)
     naive = told["layers"].get("naive")
     if ENGINE == "cpu" and not (isinstance(naive, int) and naive > layers):
-        raise Missed(f"more layers of the naive engine than {layers}", f"{naive}", "build both models, each for itself")
+        raise Missed(f"more than {layers} layers in the naive engine", f"{naive}", "build each of the two models")
     return f"{naive} layers naive, {layers} fused"

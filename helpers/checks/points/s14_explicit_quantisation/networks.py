@@ -1,4 +1,4 @@
-"""The networks that step 14's checks quantise: one with every kind of addition, and one that is quantised already."""
+"""The networks of step 14's checks: one with every kind of addition, and one that is already quantised."""
 
 import numpy as np
 import onnx
@@ -46,12 +46,12 @@ _SHAPES = {
     **{"w10": (5, 3), "b10": (3,), "b0": (4,), "b1": (4,), "b3": (4,), "b7": (4,)},
 }
 
-LEFT_IN_FLOAT = ("conv4", "matmul")  # layers of the residual network, beside other readers of the same tensors
-CONVOLUTIONS = ("conv0", "conv1")  # in front of which the other network has its pairs
+LEFT_IN_FLOAT = ("conv4", "matmul")  # layers of the residual network that share tensors with quantised ones
+CONVOLUTIONS = ("conv0", "conv1")  # the other network has its pairs in front of these
 
 
 def residual(random: np.random.Generator) -> tuple[bytes, dict[str, float], dict[str, str]]:
-    """Return a network, a scale for each of its activations, and its nodes' names by what they write; all drawn."""
+    """Return a network, a scale for each activation, and its nodes' names by their outputs, all drawn."""
     model, mark = onnx.parser.parse_model(_RESIDUAL), random.integers(10, 100)
     names = {node.output[0]: f"/block{mark}/{node.output[0]}/{node.op_type}" for node in model.graph.node}
     for name in sorted({name for node in model.graph.node for name in node.input} - names.keys() - {"input"}):
@@ -64,6 +64,6 @@ def residual(random: np.random.Generator) -> tuple[bytes, dict[str, float], dict
 
 
 def explicit_network(seed: int) -> bytes:
-    """Return a small classifier that has its Q/DQ nodes in front of CONVOLUTIONS."""
+    """Return a small classifier with Q/DQ nodes in front of CONVOLUTIONS."""
     model = onnx.load_from_string(tiny_onnx(seed))
     return explicit(model, {"input": 0.03, "relu0": 0.04}, fused=False)[0].SerializeToString()

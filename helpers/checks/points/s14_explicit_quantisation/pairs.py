@@ -1,4 +1,4 @@
-"""quantize_weights, make_pair, weighted_inputs, insert_qdq and skip_branches: what a pair is, and where pairs go."""
+"""quantize_weights, make_pair, weighted_inputs, insert_qdq and skip_branches: pairs, and their places."""
 
 from collections.abc import Callable
 from functools import partial
@@ -46,7 +46,7 @@ _AXES = {"/block0/out": None, "/block1/out": 0, "/block2/out": 2, "/block3/out":
 
 @probe
 def quantised(notebook: Notebook, *, name: str, calls: list[list[Any]], raising: bool) -> list[Answered]:
-    """Answer as `results_of`, for quantize_weights."""
+    """Answer like `results_of`, for quantize_weights."""
     return results_of({name: partial(_quantised, notebook[name])}, name=name, calls=calls, raising=raising)
 
 
@@ -59,7 +59,7 @@ def _quantised(quantize: Callable[..., Any], weights: np.ndarray, axis: int) -> 
 
 @probe
 def pairs_model(notebook: Notebook, *, scales: dict[str, Any], axes: dict[str, int | None]) -> bytes:
-    """Return a model in which each tensor of `scales` is read through make_pair's nodes, by a node of its name."""
+    """Return a model in which a node reads each tensor of `scales` through the nodes of make_pair."""
     graph = onnx.GraphProto(name="pairs")
     for name, scale in scales.items():
         nodes, stored = notebook[PAIR](name, scale, axes[name])
@@ -71,20 +71,20 @@ def pairs_model(notebook: Notebook, *, scales: dict[str, Any], axes: dict[str, i
 
 @probe
 def listed_places(notebook: Notebook, *, function: str, model: bytes) -> list[Place]:
-    """Return what a function lists of a model."""
+    """Return the places that a function lists for a model."""
     return [(str(name), int(index)) for name, index in notebook[function](onnx.load_from_string(model))]
 
 
 @probe
 def insert_pairs(notebook: Notebook, *, model: bytes, scales: dict[str, float], places: list[list[Any]]) -> Inserted:
-    """Call insert_qdq; return its model, and whether the given one is as it was."""
+    """Call insert_qdq; return its model, and whether the given one is unchanged."""
     given = onnx.load_from_string(model)
     found = notebook[INSERT](given, scales, [(name, index) for name, index in places])
     return {"model": found.SerializeToString(), "the given model unchanged": given == onnx.load_from_string(model)}
 
 
 def _drawn(case: Case, shape: tuple[int, ...], axis: int) -> tuple[np.ndarray, dict[str, Any]]:
-    """Return weights, each less than half a step beside its code, and what they are quantised to."""
+    """Return weights, each less than half a step from its code, and their right codes and scales."""
     random, last = case.random(f"qdq.{shape}"), shape[axis]
     codes = random.integers(-126, 127, (*np.delete(shape, axis), last))
     codes.reshape(-1, last)[0] = np.resize([127, -127], last)
@@ -96,37 +96,37 @@ def _drawn(case: Case, shape: tuple[int, ...], axis: int) -> tuple[np.ndarray, d
 
 
 def _gives(case: Case, what: str, advice: str) -> str:
-    """Return evidence that quantize_weights' codes or scales are right, and of their type."""
+    """Return evidence that the codes or scales of quantize_weights are right, type included."""
     drawn = [(axis, *_drawn(case, shape, axis)) for shape, axis in _LAYOUTS]
     pairs = [((weights, axis), {key: right[key] for key in right if what in key}) for axis, weights, right in drawn]
     return compare(case, QUANTIZE, pairs, advice, rtol=1e-5, through=quantised)
 
 
-@NUMBERS.point("qdq.scales", 0.25, "Each output channel has its own scale: its largest magnitude over 127")
+@NUMBERS.point("qdq.scales", 0.25, "One scale per output channel: its largest magnitude divided by 127")
 def scales(case: Case) -> str:
-    return _gives(case, "scales", "one number a channel: reduce over the other axes; codes go from -127 to 127")
+    return _gives(case, "scales", "reduce over all axes except the channel's; codes go from -127 to 127")
 
 
-@NUMBERS.point("qdq.codes", 0.25, "A code is the value over its channel's scale, rounded to the nearest")
+@NUMBERS.point("qdq.codes", 0.25, "A code is the value divided by its channel's scale, rounded")
 def codes(case: Case) -> str:
-    return _gives(case, "codes", "divide each channel by its scale; np.rint rounds")
+    return _gives(case, "codes", "divide each channel by its scale, and round with np.rint")
 
 
-@NUMBERS.point("qdq.silent", 0.15, "A channel of zeros has a scale above 0, and the given array stays as it is")
+@NUMBERS.point("qdq.silent", 0.15, "A channel of zeros has a scale above 0; the given array is not changed")
 def silent(case: Case) -> str:
     weights, _ = _drawn(case, (4, 3), 0)
     zeros = (np.zeros_like(weights), 0), {"codes": [[0] * 3] * 4, "scales": [1.0] * 4}
     pairs = [zeros, ((weights, 0), {"weights": weights})]
-    return compare(case, QUANTIZE, pairs, "a scale of 1 for zeros; compute new arrays", through=quantised)
+    return compare(case, QUANTIZE, pairs, "use a scale of 1 for zeros, and compute new arrays", through=quantised)
 
 
-@NUMBERS.point("qdq.pair", 0.35, "A pair rounds a tensor to INT8 and back, with one scale or one a channel")
+@NUMBERS.point("qdq.pair", 0.35, "A pair rounds to INT8 and back, with one scale or one per channel")
 def pair(case: Case) -> str:
     drawn = {name: case.random(name).uniform(0.01, 0.02, 5).astype(np.float32) for name in _AXES}
     scales = {name: float(drawn[name][0]) if axis is None else drawn[name] for name, axis in _AXES.items()}
     found = read_quantised(case.call(pairs_model, scales=scales, axes=_AXES).require(PAIR))
     right = {"pairs": {name: {"0": pair_of(name, scales[name], axis)} for name, axis in _AXES.items()}}
-    advice = "both nodes take scale and zero point, and the axis if there is one; make names from the whole name"
+    advice = "give both nodes scale, zero point and any axis, and make their names from the whole tensor name"
     agree(found, right | {"rounding_nodes": 2 * len(_AXES)}, "the pairs by tensor", advice, rtol=1e-4)
     return "per tensor, and per channel along axes 0 and 2"
 
@@ -149,7 +149,7 @@ def _insert(case: Case, places: list[Place], scales: dict[str, float]) -> Reply:
 
 
 def _asked(case: Case) -> list[Place]:
-    """Return places in no order: both inputs of the weighted layers but LEFT_IN_FLOAT, and one of a skip branch."""
+    """Return shuffled places: both inputs of the weighted layers except LEFT_IN_FLOAT, and one of a skip branch."""
     names = _network(case)[2]
     layers = weighted_layers(_original(case)).keys() - {names[layer] for layer in LEFT_IN_FLOAT}
     places = sorted([(names["add0"], 1), *((name, index) for name in layers for index in (0, 1))])
@@ -157,28 +157,28 @@ def _asked(case: Case) -> list[Place]:
 
 
 def _inserted(case: Case) -> Reading:
-    """Return a reading of what insert_qdq makes of the case's network and places."""
+    """Return a reading of the model that insert_qdq makes of the case's network and places."""
     found = _insert(case, _asked(case), _network(case)[1]).require(INSERT)
     agree(found, {"the given model unchanged": True}, INSERT, "work on a copy of the model")
     return read_quantised(found["model"])
 
 
-@INSERTION.point("qdq.places", 0.25, "The activation and the weights of each layer with stored weights are listed")
+@INSERTION.point("qdq.places", 0.25, "Lists the activation and the weights of each layer with stored weights")
 def places(case: Case) -> str:
     original = _original(case)
     right = dict.fromkeys(original["nodes"], []) | dict.fromkeys(weighted_layers(original), [0, 1])
-    advice = "inputs 0 and 1 of Conv, Gemm and MatMul with stored weights, by the node's name"
+    advice = "list inputs 0 and 1 of each Conv, Gemm and MatMul with stored weights"
     agree(_listed(case, WEIGHTED), right, f"the inputs that {WEIGHTED} lists", advice)
     return f"inputs 0 and 1 of {len(weighted_layers(original))} layers"
 
 
-@INSERTION.point("qdq.through", 0.5, "Exactly these inputs are read through a pair; the rest of the model stays")
+@INSERTION.point("qdq.through", 0.5, "Exactly these inputs are read through a pair; nothing else changes")
 def through(case: Case) -> str:
     original, found, asked = _original(case), _inserted(case), _asked(case)
     same_without_pairs(original, found)
     tensors = {original["nodes"][name][1][index] for name, index in asked}
     right = {"rounded": by_node(original, asked), "rounding_nodes": 2 * len(tensors)}
-    advice = "a pair belongs to a place: other readers of its tensor stay in float; places of one tensor share a pair"
+    advice = "put a pair at the given places only: other readers of the tensor stay in float"
     agree(found, right, "the inputs that are read through a pair", advice)
     return f"{len(tensors)} pairs for {len(asked)} inputs"
 
@@ -188,22 +188,22 @@ def _right_pairs(case: Case, of_weights: bool, advice: str) -> str:
     rounded = [(name, index) for name, index in _asked(case) if index in found["rounded"].get(name, ())]
     kinds = {place: original["nodes"][place[0]][1][place[1]] in original["stored"] for place in rounded}
     right = pairs_at(original, [place for place in rounded if kinds[place] == of_weights], _network(case)[1])
-    agree(bool(right), True, "whether there are pairs of this kind", "look at the point above")
+    agree({"pairs of this kind": bool(right)}, {"pairs of this kind": True}, INSERT, "fix the point above first")
     agree(found["pairs"], right, "the pairs by node and input", advice, rtol=1e-4)
     return f"right at {len(right)} nodes"
 
 
-@INSERTION.point("qdq.activations", 0.25, "An activation's scale is the given one, and its zero point an INT8 of 0")
+@INSERTION.point("qdq.activations", 0.25, "Activations have the given scale, and an INT8 zero point of 0")
 def activations(case: Case) -> str:
-    return _right_pairs(case, False, "the given scale, neither times 127 nor over it")
+    return _right_pairs(case, False, "use the given scale, neither multiplied nor divided by 127")
 
 
-@INSERTION.point("qdq.weights", 0.3, "Weights have a scale for each output channel")
+@INSERTION.point("qdq.weights", 0.3, "Weights have one scale per output channel")
 def weights(case: Case) -> str:
-    return _right_pairs(case, True, "quantize_weights along channel_axis(node), in both nodes")
+    return _right_pairs(case, True, "use quantize_weights along channel_axis(node), and that axis in both nodes")
 
 
-@INSERTION.point("qdq.lacking", 0.2, "A tensor without a scale is an error that names it")
+@INSERTION.point("qdq.lacking", 0.2, "A tensor without a scale raises a ValueError that names it")
 def lacking(case: Case) -> str:
     _, scales, names = _network(case)
     for layer, tensor, given in (("conv1", "relu0", {}), ("conv5", "relu3", {"relu3": 0.0})):
@@ -214,32 +214,33 @@ def lacking(case: Case) -> str:
         }
         if error["type"] != "ValueError" or tensor not in error["message"]:
             expected = f"a ValueError that names {tensor}, whose scale is {known.get(tensor)}"
-            raise Missed(expected, f"{error['type']}: {error['message']}", "look the scale up before its use")
+            found = f"{error['type']}: {error['message']}".removesuffix(": ")
+            raise Missed(expected, found, "check the scale before you use it")
     return "no scale and a scale of 0"
 
 
 def _skips(case: Case, additions: tuple[str, ...], advice: str) -> str:
-    """Return evidence that of each of these nodes the right input is listed, or none."""
+    """Return evidence that for each of these nodes the right input is listed, or none."""
     names, right = _network(case)[2], skip_branches(_original(case))
     asked = {names[output]: right[names[output]] for output in additions}
     agree(_listed(case, SKIP), asked, f"the inputs that {SKIP} lists", advice)
     return f"right for {', '.join(additions)}"
 
 
-@SKIPS.point("qdq.skips", 0.45, "Where one branch is a convolution, the other one is the skip branch")
+@SKIPS.point("qdq.skips", 0.45, "If one branch is a convolution, the other one is the skip branch")
 def skips(case: Case) -> str:
-    advice = "the convolution and the addition become one kernel; what comes past is rounded"
+    advice = "list the other input: the convolution is fused with the addition"
     return _skips(case, ("add0", "add2"), advice)
 
 
-@SKIPS.point("qdq.both", 0.2, "Where both are convolutions, one of them is")
+@SKIPS.point("qdq.both", 0.2, "If both branches are convolutions, one of them is")
 def both(case: Case) -> str:
-    advice = "one convolution takes the addition into its kernel, which adds the other's output"
+    advice = "list one of the two: the other convolution is fused with the addition"
     return _skips(case, ("add1",), advice)
 
 
 @SKIPS.point("qdq.others", 0.35, "Other additions are left alone")
 def others(case: Case) -> str:
-    advice = "it takes a convolution's output that nothing else reads, and another input that is computed"
-    agree(any(_listed(case, SKIP).values()), True, f"whether {SKIP} lists anything", advice)
+    advice = "list an addition only if one input is a convolution's output that no other node reads, and none is stored"
+    agree({"any input": any(_listed(case, SKIP).values())}, {"any input": True}, f"{SKIP} lists", advice)
     return _skips(case, ("add3", "add4", "add5", "add6", "relu0"), advice)

@@ -1,6 +1,6 @@
-"""Reads an ONNX model with Q/DQ pairs: which inputs come through a pair, and what the model is without them.
+"""Reads an ONNX model with Q/DQ pairs: the inputs that come through a pair, and the model without its pairs.
 
-Also what is right: the layers with stored weights, the skip branches, and the pairs at given places.
+Also the right answers: the layers with stored weights, the skip branches, and the pairs at given places.
 """
 
 from collections import Counter
@@ -23,8 +23,8 @@ _Q, _DQ = "QuantizeLinear", "DequantizeLinear"
 class Reading(TypedDict):
     """A model without its pairs: nodes by name as [operator, inputs, outputs, attributes]; the pairs by node and input.
 
-    A pair is a QuantizeLinear and the DequantizeLinear behind it: the `tensor` that they round, and each one's numbers.
-    `rounded` are the inputs of each node that are read through one; `rounding_nodes` counts these nodes by their names.
+    A pair is a QuantizeLinear and the DequantizeLinear after it: the `tensor` that they round, and the numbers of each.
+    `rounded` are the inputs of each node that are read through a pair; `rounding_nodes` counts Q and DQ nodes by name.
     """
 
     nodes: dict[str, list[Any]]
@@ -35,18 +35,18 @@ class Reading(TypedDict):
 
 
 def read_quantised(content: bytes) -> Reading:
-    """Return a reading of a model that a student made; raise Missed where it is no sound ONNX model."""
+    """Return a reading of a model that a student made; raise Missed if it is not a valid ONNX model."""
     try:
         return read_model(content)
     except Exception as error:  # the checker's and protobuf's errors have classes of their own
         found = (str(error).strip().splitlines() or [type(error).__name__])[0][:160]
-        advice = "a node may only read what stands before it, or is stored; names are given once"
+        advice = "let a node read only stored tensors and outputs of earlier nodes, and use each name once"
         raise Missed("an ONNX model that onnx.checker accepts", found, advice) from error
 
 
 @loads
 def read_model(content: bytes) -> Reading:
-    """Return a reading of a sound model."""
+    """Return a reading of a valid model."""
     model = onnx.load_from_string(content)
     onnx.checker.check_model(model)
     stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
@@ -65,7 +65,7 @@ def read_model(content: bytes) -> Reading:
 
 
 def _pair(rounding: Mapping[str, onnx.NodeProto], stored: Mapping[str, np.ndarray], name: str) -> dict[str, Any] | None:
-    """Return the pair that makes a tensor; None where none does."""
+    """Return the pair that produces a tensor, or None."""
     after = rounding.get(name)
     before = rounding.get(after.input[0]) if after is not None else None
     if before is None:
@@ -74,7 +74,7 @@ def _pair(rounding: Mapping[str, onnx.NodeProto], stored: Mapping[str, np.ndarra
 
 
 def _numbers(node: onnx.NodeProto, stored: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Return what a node rounds by. Without a zero point its codes are uint8, without an axis the axis is 1."""
+    """Return a node's numbers. Without a zero point its codes are uint8, without an axis the axis is 1."""
     scale, zero = (np.asarray(stored.get(name, np.uint8(0))) for name in (*node.input, "")[1:3])
     axis = next((about.i for about in node.attribute if about.name == "axis"), 1)
     numbers = {"scale": scale.ravel().tolist(), "zero point": zero.ravel().tolist()}
@@ -82,14 +82,14 @@ def _numbers(node: onnx.NodeProto, stored: Mapping[str, np.ndarray]) -> dict[str
 
 
 def pair_of(tensor: str, scale: Any, axis: int | None = None) -> dict[str, Any]:
-    """Return the right pair for a tensor: both nodes with this scale and zeros, and with the axis if there is one."""
+    """Return the right pair for a tensor: both nodes with this scale, zeros, and the axis if there is one."""
     scales, along = np.ravel(scale).tolist(), {} if axis is None else {"axis": axis}
     numbers = {"scale": scales, "zero point": [0] * len(scales), "types": ["float32", "int8"]} | along
     return {"tensor": tensor, _Q: numbers, _DQ: numbers}
 
 
 def pairs_at(model: Reading, places: Iterable[Place], scales: Mapping[str, float]) -> dict[str, dict[str, Any]]:
-    """Return the right pairs, by node and input: weights have a scale a channel, others that of `scales`."""
+    """Return the right pairs by node and input: weights have one scale per channel, others that of `scales`."""
     right, axes = dict[str, dict[str, Any]](), weighted_layers(model)
     for name, index in places:
         tensor = model["nodes"][name][1][index]
@@ -108,13 +108,13 @@ def by_node(model: Reading, places: Iterable[Place]) -> dict[str, list[int]]:
 
 
 def same_without_pairs(original: Reading, found: Reading) -> None:
-    """Raise Missed where the quantised model without its pairs is another than the original."""
-    advice = "change a node's inputs alone: each reads its tensor as it is, or through one pair; stored tensors stay"
+    """Raise Missed if the quantised model without its pairs differs from the original."""
+    advice = "change only the inputs of nodes: each reads its tensor directly or through one pair; stored tensors stay"
     agree(found, {"nodes": original["nodes"], "stored": original["stored"]}, "the model without pairs", advice, rtol=0)
 
 
 def weighted_layers(model: Reading) -> dict[str, int]:
-    """Return the layers with stored weights, and the axis of each one's output channels."""
+    """Return the layers with stored weights, and the axis of their output channels."""
     return {
         name: 0 if kind == "Conv" or attributes.get("transB") == "1" else 1
         for name, (kind, inputs, _, attributes) in model["nodes"].items()
@@ -123,7 +123,7 @@ def weighted_layers(model: Reading) -> dict[str, int]:
 
 
 def skip_branches(model: Reading) -> dict[str, OneOf]:
-    """Return for each node which lists of inputs are right as its skip branch: none, one, or either."""
+    """Return for each node the lists of inputs that are right as its skip branch: none, one, or either."""
     made_by = {node[2][0]: node[0] for node in model["nodes"].values()}
     readers = Counter(name for node in model["nodes"].values() for name in node[1])
     absorbed = {name for name, kind in made_by.items() if kind == "Conv" and readers[name] == 1}

@@ -55,7 +55,7 @@ check_made_up = visible("check_fp16_engine", MADE_UP)
 
 
 def test_a_miss_is_shown_with_expected_found_and_try_and_raises_one_line(capsys: pytest.CaptureFixture) -> None:
-    with pytest.raises(NotYet, match="1 point to mend") as caught:
+    with pytest.raises(NotYet, match="1 point to fix") as caught:
         check_made_up(lambda: 3)
     shown = capsys.readouterr().out
     for text in (
@@ -67,7 +67,7 @@ def test_a_miss_is_shown_with_expected_found_and_try_and_raises_one_line(capsys:
         "✓ it goes on after a miss: yes",
     ):
         assert text in shown
-    assert caught.value._render_traceback_() == ["NotYet: Made up: 1 point to mend, named above"]
+    assert caught.value._render_traceback_() == ["NotYet: Made up: 1 point to fix, listed above"]
 
 
 def test_a_todo_that_is_still_there_is_named_once(capsys: pytest.CaptureFixture) -> None:

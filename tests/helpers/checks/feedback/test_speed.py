@@ -30,7 +30,7 @@ def test_an_engine_really_runs(tmp_path: Path) -> None:
     assert batch == 2
 
 
-@pytest.mark.parametrize(("content", "said"), [(None, "cannot read the engine"), (b"text", "is no engine of this")])
+@pytest.mark.parametrize(("content", "said"), [(None, "cannot read the engine"), (b"text", "is not an engine of this")])
 def test_what_is_no_engine_is_an_error(tmp_path: Path, content: bytes | None, said: str) -> None:
     path = tmp_path / "resnet50_fp16.engine"
     if content is not None:

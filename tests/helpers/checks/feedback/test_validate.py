@@ -57,11 +57,11 @@ def test_cells_that_a_dead_kernel_did_not_reach_are_not_passed(capsys: pytest.Ca
 
 
 def test_which_notebook_it_is_must_be_clear(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="which notebook\\? Here is no step's notebook; name it"):
+    with pytest.raises(InputError, match="which notebook\\? This folder has no step's notebook; name one"):
         feedback.validate()
     for name in ("01_export.ipynb", "02_fp16.ipynb"):
         nbformat.write(_notebook(), name)
-    with pytest.raises(InputError, match="Here is 01_export.ipynb, 02_fp16.ipynb; name it"):
+    with pytest.raises(InputError, match="This folder has 01_export.ipynb, 02_fp16.ipynb; name one"):
         feedback.validate()
     with pytest.raises(InputError, match="cannot read 03_dynamic.ipynb"):
         feedback.validate("03_dynamic.ipynb")

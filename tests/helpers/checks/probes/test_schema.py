@@ -53,7 +53,7 @@ def test_an_answer_of_another_form_is_none(monkeypatch: pytest.MonkeyPatch, give
     if wrong is None:
         assert student.call(tell).value == given
         return
-    with pytest.raises(Missed, match=f"none of this lab's.*{wrong}"):
+    with pytest.raises(Missed, match=f"not in this lab's form.*{wrong}"):
         student.call(tell)
 
 
