@@ -16,10 +16,13 @@ _FILE = ".progress.json"
 
 
 def progress() -> Card:
-    """Return the overview of all notebooks, from the checks that passed here, the artifacts and the notebooks."""
+    """Return the engine found here, each notebook's points, passed checks and files, and which step comes next."""
     engine = f"Real TensorRT: {DEVICE}" if ENGINE == "tensorrt" else f"No GPU in use: {DEVICE}"
     why = f". TensorRT is installed and not used: {WHY_CPU}" if WHY_CPU else ""
-    return Card(engine + why, [_line(step) for step in NOTEBOOKS])
+    lines = {step: _line(step) for step in NOTEBOOKS}
+    left = [lines[step].title for step in STEPS if not lines[step].ok]
+    following = f"Next: {left[0]}" if left else "All steps are done: hand in your notebooks"
+    return Card(engine + why, [*lines.values()], following)
 
 
 def _line(step: str) -> Line:

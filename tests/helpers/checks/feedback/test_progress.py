@@ -42,3 +42,13 @@ def test_points_titles_and_links_are_those_of_the_notebooks_that_are_here(labs: 
     page = found._repr_html_()
     assert '<a href="../03_dynamic/03_dynamic.ipynb">Step 3 · About</a>' in page
     assert "01_export" in page and "01_export.ipynb" not in page
+
+
+def test_the_first_step_that_is_not_done_comes_next(labs: Path) -> None:
+    assert str(progress()).endswith("Next: 01_export")
+    for name, check in CHECKS.items():
+        remember(check.step, name, check.step != "02_fp16")
+    assert str(progress()).endswith("Next: Step 2 · About")
+    for name, check in CHECKS.items():
+        remember(check.step, name, True)
+    assert str(progress()).endswith("All steps are done: hand in your notebooks")
