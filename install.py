@@ -23,6 +23,8 @@ VENV = Path(os.environ.get("VENV") or ".venv")
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 TORCH_INDEX = os.environ.get("TORCH_INDEX", "https://download.pytorch.org/whl/cpu")
 PATIENCE_S = 5
+_BUILDS = {"cpu", "cuda"}
+_IN_UV = {"--index-url": "--default-index", "--force-reinstall": "--reinstall"}
 # Packages smaller than this are not worth a line while pip downloads them.
 _LARGE_MB = 20
 
@@ -30,26 +32,28 @@ _LARGE_MB = 20
 def main(extras: list[str]) -> None:
     """Install the lab with these extras. If that is impossible, say why in one line and exit."""
     os.chdir(Path(__file__).resolve().parent)
-    torch = os.environ.get("TORCH", "")
-    if torch not in ("", "cpu", "cuda"):
-        sys.exit(f"error: TORCH={torch} is not known; it is cpu or cuda")
+    asked = os.environ.get("TORCH", "")
+    if asked not in ("", *_BUILDS):
+        sys.exit(f"error: TORCH={asked} is not known; it is cpu or cuda")
     project = Path("pyproject.toml").read_text(encoding="utf-8")
     need_python(*map(int, re.findall(r'^requires-python = ">=3\.(\d+),<3\.(\d+)"', project, re.M)[0]))
     digest = hashlib.sha256((project + Path("constraints.txt").read_text(encoding="utf-8")).encode()).hexdigest()
     stamp = VENV / ".installed"
     known, *there = stamp.read_text().split() if stamp.is_file() else [""]
-    wanted = {*extras, *there, *([torch] if torch else [])}
-    if known == digest and wanted == {*there}:
+    build = asked or "".join(_BUILDS.intersection(there))
+    ours = {*extras, *there} - _BUILDS
+    if known == digest and {*there} == {*ours, *build.split()}:
         return
     print("Setting up .venv; the first time this takes some minutes", flush=True)
-    if index := torch_index(torch, bool(known)):
-        install(["--no-deps", "--index-url", index, "torch", "torchvision"])
-    ours = sorted(wanted - {"cpu", "cuda"})
-    install(["--editable", f".[{','.join(ours)}]" if ours else "."])
+    index = torch_index(asked, build, bool(known))
+    if index or (asked and known):
+        again = ["--force-reinstall"] if asked and known else []  # the other build may be there
+        install([*again, "--no-deps", *(["--index-url", index] if index else []), "torch", "torchvision"])
+    install(["--editable", f".[{','.join(sorted(ours))}]" if ours else "."])
     weights = [PYTHON, "-m", "helpers.toys.bert"]
     if subprocess.run(weights, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
         print("The weights of the optional step 11 could not be fetched; its notebook says how to get them")
-    stamp.write_text(" ".join([digest, *sorted(wanted)]))
+    stamp.write_text(" ".join([digest, *sorted(ours), "cpu" if index else build]))
 
 
 def need_python(least: int, below: int) -> None:
@@ -68,9 +72,12 @@ def need_python(least: int, below: int) -> None:
         sys.exit("error: this Python cannot make an environment; on Debian or Ubuntu: apt-get install python3-venv")
 
 
-def torch_index(asked: str, there: bool) -> str:
-    """Return the index of PyTorch's CPU builds if PyTorch is to come from there, else an empty string."""
-    if asked == "cuda" or (not asked and (there or not _needs_a_choice() or _has_gpu())):
+def torch_index(asked: str, build: str, there: bool) -> str:
+    """Return the index of PyTorch's CPU builds if PyTorch is to come from there, else an empty string.
+
+    `build` is cpu or cuda if that was asked for, now or earlier; `there` tells whether .venv has a PyTorch already.
+    """
+    if build == "cuda" or (not build and (there or not _needs_a_choice() or _has_gpu())):
         return ""
     try:
         urllib.request.urlopen(f"{TORCH_INDEX}/torch/", timeout=PATIENCE_S).close()
@@ -99,6 +106,7 @@ def install(what: list[str]) -> None:
     """Install by uv or pip, in the pinned versions; show what is downloaded, and exit with its error if it fails."""
     if uv := shutil.which("uv"):
         command = [uv, "pip", "install", "--python", PYTHON]
+        what = [_IN_UV.get(option, option) for option in what]
     else:
         command = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off"]
     with subprocess.Popen([*command, "-c", "constraints.txt", *what], stdout=subprocess.PIPE, text=True) as installer:

@@ -19,7 +19,7 @@ def add_wheel(index: Path, name: str, version: str, requires: Sequence[str] = ()
         f"{about}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     files[f"{about}/RECORD"] = "".join(f"{path},,\n" for path in (*files, f"{about}/RECORD"))
-    folder = index / name
+    folder = index / name.replace("_", "-")  # as pip and uv ask for it
     folder.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
         for path, text in files.items():

@@ -18,6 +18,8 @@ from solutions.grading.layout import ROOT
 from tests.stand_in_wheels import add_wheel, served
 
 MAKEFILES = [ROOT / "Makefile", ROOT / "solutions" / "grading" / "student" / "Makefile"]
+# Versions of torch and torchvision that are not pinned.
+NEWER = ("2.99.0", "0.99.0")
 NAMES = ["the repository's", "the students'"]
 _PROJECT = """
 [build-system]
@@ -88,12 +90,12 @@ def _pinned(name: str) -> str:
 @pytest.fixture(scope="module")
 def indexes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """A default index, whose torch needs CUDA, and one of CPU builds; both have a newer torch that is not pinned."""
-    folder, torch, vision = tmp_path_factory.mktemp("indexes"), _pinned("torch"), _pinned("torchvision")
-    for kind, suffix, needs in (("default", "", ["nvidia_cublas"]), ("cpu", "+cpu", [])):
-        add_wheel(folder / kind, "torch", f"{torch}{suffix}", ["filelock", *needs])
-        add_wheel(folder / kind, "torch", f"2.99.0{suffix}", ["filelock", *needs])
-        add_wheel(folder / kind, "torchvision", f"{vision}{suffix}", [f"torch=={torch}"])
-    add_wheel(folder / "default", "nvidia_cublas", "13.0")
+    folder = tmp_path_factory.mktemp("indexes")
+    for kind, suffix, needs in (("default", "", ["nvidia-cublas"]), ("cpu", "+cpu", [])):
+        for torch, vision in ((_pinned("torch"), _pinned("torchvision")), NEWER):
+            add_wheel(folder / kind, "torch", f"{torch}{suffix}", ["filelock", *needs])
+            add_wheel(folder / kind, "torchvision", f"{vision}{suffix}", [f"torch=={torch}"])
+    add_wheel(folder / "default", "nvidia_cublas", _pinned("nvidia-cublas"))
     add_wheel(folder / "default", "filelock", _pinned("filelock"))
     with served(folder) as url:
         default = {"PIP_INDEX_URL": f"{url}/default", "UV_DEFAULT_INDEX": f"{url}/default"}
@@ -128,7 +130,7 @@ def _installed(course: Path, *options: str, gpu: bool = False, uv: bool = False,
     return {path.stem for path in course.glob(".venv/lib/python*/site-packages/*.dist-info")}
 
 
-CPU, CUDA = f"torch-{_pinned('torch')}+cpu", {f"torch-{_pinned('torch')}", "nvidia_cublas-13.0"}
+CPU, CUDA = f"torch-{_pinned('torch')}+cpu", {f"torch-{_pinned('torch')}", f"nvidia_cublas-{_pinned('nvidia-cublas')}"}
 
 
 @pytest.mark.slow
@@ -138,14 +140,18 @@ def test_without_a_gpu_pytorch_comes_without_cuda_and_later_calls_keep_it(
 ) -> None:
     first = _installed(course, uv=uv, **indexes)
     assert {CPU, f"torchvision-{_pinned('torchvision')}+cpu"} <= first and CUDA.isdisjoint(first)
-    (course / "constraints.txt").write_text((course / "constraints.txt").read_text() + "# changed\n")
-    assert _installed(course, **indexes) == first
+    pins = (course / "constraints.txt").read_text()
+    for name, newer in zip(("torch", "torchvision"), NEWER, strict=True):
+        pins = pins.replace(f"{name}=={_pinned(name)}", f"{name}=={newer}")
+    (course / "constraints.txt").write_text(pins)
+    assert f"torch-{NEWER[0]}+cpu" in _installed(course, **indexes)
 
 
 @pytest.mark.slow
 def test_with_a_gpu_or_where_it_is_asked_for_pytorch_comes_with_cuda(course: Path, indexes: dict[str, str]) -> None:
     assert _installed(course, gpu=True, **indexes) >= CUDA
     assert CPU in _installed(course, "TORCH=cpu", **indexes)
+    assert _installed(course, "TORCH=cuda", **indexes) >= CUDA
     shutil.rmtree(course / ".venv")
     assert _installed(course, "TORCH=cuda", **indexes) >= CUDA
 

@@ -100,6 +100,7 @@ def _handled(ender: _Ender, grace_s: float) -> Iterator[None]:
             signal.signal(number, previous[number])
         signal.set_wakeup_fd(waker)
         ender.ended.set()
+        ender.heard.set()  # also where another library's handler took the signal
         writer.close()
         watcher.join()
         reader.close()

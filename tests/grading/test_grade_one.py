@@ -71,5 +71,5 @@ def test_the_autograder_has_its_scripts_and_no_caches(tmp_path: Path, monkeypatc
         names = archive.namelist()
         assert archive.getinfo("run_autograder").external_attr >> 16 == 0o755
         assert f"grade {STEP}\n" in archive.read("run_autograder").decode()
-    assert {"setup.sh", "Makefile", "solutions/checks/__init__.py", f"solutions/{STEP}/{STEP}.ipynb"} <= set(names)
+    assert {"setup.sh", "install.py", "solutions/checks/__init__.py", f"solutions/{STEP}/{STEP}.ipynb"} <= set(names)
     assert not [name for name in names if "__pycache__" in name or name.startswith(("tests/", "submitted/"))]

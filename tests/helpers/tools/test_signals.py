@@ -115,3 +115,9 @@ def test_in_another_thread_the_block_runs_as_it_is() -> None:
     thread.start()
     thread.join()
     assert ran == [1]
+
+
+def test_a_signal_that_another_library_takes_ends_as_that_library_says() -> None:
+    with clean_ends(grace_s=60):
+        signal.signal(signal.SIGTERM, lambda *_: None)
+        os.kill(os.getpid(), signal.SIGTERM)
