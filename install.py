@@ -58,7 +58,8 @@ def main(extras: list[str]) -> None:
 
 def need_python(least: int, below: int) -> None:
     """Make .venv with this Python, unless there is one that fits; exit if this Python does not fit either."""
-    fits = f"import sys; sys.exit(not (3, {least}) <= sys.version_info[:2] < (3, {below}))"
+    pip = "" if shutil.which("uv") else ", pip"  # it lacks pip if its making was stopped
+    fits = f"import sys{pip}; sys.exit(not (3, {least}) <= sys.version_info[:2] < (3, {below}))"
     if PYTHON.exists() and subprocess.run([PYTHON, "-c", fits], stderr=subprocess.DEVNULL).returncode == 0:
         return
     if not (3, least) <= sys.version_info[:2] < (3, below):

@@ -157,6 +157,12 @@ def test_with_a_gpu_or_where_it_is_asked_for_pytorch_comes_with_cuda(course: Pat
 
 
 @pytest.mark.slow
+def test_an_environment_whose_making_was_stopped_is_made_again(course: Path, indexes: dict[str, str]) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", course / ".venv"], check=True)
+    assert CPU in _installed(course, **indexes)
+
+
+@pytest.mark.slow
 def test_where_the_index_of_cpu_builds_does_not_answer_the_usual_one_does(
     course: Path, indexes: dict[str, str]
 ) -> None:
