@@ -137,7 +137,7 @@ conformance: .dev
 	@echo "Conformance: one behavioural suite for every engine; on the CPU engine a column for each of TensorRT's APIs"
 	@$(BIN)/python -m tests.conformance.columns
 
-browser-test: .dev .site chromium
+browser-test: .dev chromium
 	@echo "A real browser: JupyterLab, Validate, formgrader, every page of the site, light and dark"
 	@$(BIN)/python -m pytest tests/browser
 
