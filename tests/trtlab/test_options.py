@@ -13,6 +13,7 @@ from trtlab.cli import app
 from trtlab.commands.spellings import our_spelling
 from trtlab.timing.options import BenchOptions
 
+SEVERAL = {"--crop", "--mean", "--std"}  # numbers in one word, which the command reads itself
 MAY_BE_ZERO = {"--opt-level", "--warmup"}
 ABSURD = ["-1", str(10**30), "9" * 400, "9" * 4500, "nan", "inf", "1e999", "many", ""]
 COMMANDS = [name for name in app if not name.startswith("-")]
@@ -25,7 +26,7 @@ def numeric_options() -> list[tuple[str, str, type]]:
     for name in OURS:
         for argument in app[name].assemble_argument_collection():
             kinds = {argument.hint, *typing.get_args(argument.hint)} & {int, float}
-            if argument.parse and kinds and argument.name.startswith("--") and argument.name not in ("--mean", "--std"):
+            if argument.parse and kinds and argument.name.startswith("--") and argument.name not in SEVERAL:
                 found.append((name, argument.name, kinds.pop()))
     return found
 

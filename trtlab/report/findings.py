@@ -159,7 +159,7 @@ def failure(check: dict[str, Any]) -> str:
 
 def _disturbed(results: Results) -> str | None:
     """Warn where most times scatter so much that something else must have been running."""
-    typical = (results.rows.p95_ms / results.rows.median_ms).median()
+    typical = (results.rows.p95_ms / results.rows.median_ms).dropna().median()
     return (
         f"Other programs were running while this was measured: over the rows, the typical p95 is "
         f"{typical:.1f} times the median. Measure again on a quiet machine before using the ratios."
