@@ -58,6 +58,7 @@ def _explained(source: Source, folder: Path) -> Iterator[None]:
     try:
         yield
     except requests.HTTPError as error:
+        error.response.close()  # pooch leaves it open
         answer = f"{error.response.status_code} {error.response.reason}"
         raise DataError(f"cannot download {source.url}: the server answered {answer}") from error
     except requests.RequestException as error:
