@@ -13,6 +13,7 @@ WORKS = [kind for kind in KINDS if not trouble(kind)]
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="there is a sandbox on Linux only")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("user", ["ordinary", "root"])
 @pytest.mark.parametrize("kind", WORKS)
 def test_a_few_ways_out_are_held(kind: str, user: str) -> None:

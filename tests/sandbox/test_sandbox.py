@@ -107,6 +107,7 @@ def test_where_there_is_no_proc_psutil_sees_the_same(monkeypatch: pytest.MonkeyP
         assert tree(shell.pid) == []
 
 
+@pytest.mark.slow
 def test_fork_chains_and_threads_stand_still_while_they_are_paused(kind: str, tmp_path: Path) -> None:
     room = Room(tmp_path / "scratch")
     code = """

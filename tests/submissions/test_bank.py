@@ -44,6 +44,7 @@ def test_entries_for_another_api_run_in_a_process_that_speaks_it(monkeypatch: py
     assert {(one.step, one.kind) for one in BANK if one.api == 11} >= {("02_fp16", "right"), ("04_int8", "right")}
 
 
+@pytest.mark.slow
 def test_beside_real_tensorrt_the_bank_is_imported_without_openvino(tmp_path: Path) -> None:
     stand_in = "from unittest.mock import MagicMock\n__version__ = '8.6.0'\ndef __getattr__(name): return MagicMock()\n"
     (tmp_path / "pycuda").mkdir()
