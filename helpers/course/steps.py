@@ -114,7 +114,7 @@ _LAB = (
     Step(
         "04_int8",
         "INT8",
-        "INT8: data set, calibrator, calibration cache",
+        "INT8: data set, calibrator, thresholds, calibration cache",
         minutes=60,
         images=True,
         optional=False,

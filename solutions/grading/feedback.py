@@ -56,6 +56,9 @@ def feedback_summary(nb: NotebookNode, resources: dict[str, Any]) -> tuple[Noteb
     about = resources["nbgrader"]
     without_guide(nb)
     nb.cells = [cell for cell in nb.cells if cell.get("id") != ELSEWHERE]
+    for cell in nb.cells:
+        if cell.cell_type == "markdown":
+            cell.source = links_as_paths(cell.source)
     for cell in filter(is_test_cell, nb.cells):
         cell.source = re.sub(r"(?ms)^### BEGIN HIDDEN TESTS$.*?^### END HIDDEN TESTS$", "", cell.source).rstrip()
     records = records_of(Path(resources["metadata"]["path"]).resolve().parent)
@@ -63,13 +66,20 @@ def feedback_summary(nb: NotebookNode, resources: dict[str, Any]) -> tuple[Noteb
         grades = gradebook.find_submission_notebook(about["notebook"], about["assignment"], about["student"]).grades
         pending = {grade.name for grade in grades if grade.auto_score is None and grade.manual_score is None}
     cells = [_result(cell, records, pending) for cell in nb.cells if is_grade(cell)]
+    messages = Path("labs", "messages", f"{about['notebook']}.md")
     resources["lab"] = {
         "heading": _heading(nb) or about["notebook"],
         "criteria": COLUMNS,
         "cells": cells,
         "titles": {cell["name"]: cell["title"] for cell in cells},
+        "messages": messages.as_posix() if (ROOT / messages).is_file() else "",
     }
     return nb, resources
+
+
+def links_as_paths(markdown: str) -> str:
+    """Return a notebook's text with a path in place of each link into labs/: the feedback page lies elsewhere."""
+    return re.sub(r"\[([^]]+)\]\(\.\./([^)]+)\)", r"\1 (`labs/\2`)", markdown)
 
 
 class FeedbackExporter(PageExporter):

@@ -12,7 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from nbgrader.utils import determine_grade
 
 from solutions.grading.course import Course
-from solutions.grading.feedback import marking_guide, without_guide
+from solutions.grading.feedback import links_as_paths, marking_guide, without_guide
 from solutions.grading.outcome import decided_outputs, is_test_cell
 from tests.grading.conftest import feedback_of
 from tests.grading.tiny import POINTS, STEP, code_of, label, solved
@@ -91,7 +91,14 @@ def _summary(page: str) -> str:
 def test_the_summary_has_the_points_by_criterion_and_what_was_lost_and_why(half: str) -> None:
     lost = "✗ square.three: lost 1 expected 9 found something else try multiply"
     expected = "Two functions: 4 of 5 points half criterion points of correctness 4 5 "
-    assert _summary(half) == f"{expected}Export to ONNX 2 of 3 {lost} Simplify the graph 2 of 2"
+    causes = f"Usual causes: labs/messages/{STEP}.md in the lab."
+    assert _summary(half) == f"{expected}Export to ONNX 2 of 3 {lost} Simplify the graph 2 of 2 {causes}"
+
+
+def test_a_link_into_the_lab_is_a_path_on_the_page() -> None:
+    text = "[Messages](../messages/01_export.md) · [ONNX](https://onnx.ai) · [tasks](#tasks)"
+    said = "Messages (`labs/messages/01_export.md`) · [ONNX](https://onnx.ai) · [tasks](#tasks)"
+    assert links_as_paths(text) == said
 
 
 @pytest.mark.slow

@@ -243,9 +243,11 @@ def deserialize(source: str | Path | bytes) -> tuple["trt.ICudaEngine", int]:
     """Return the engine in a file or in bytes, and its size in bytes.
 
     Raises:
-        InputError: missing, empty, truncated, no engine, or built by another version or for another device.
+        InputError: missing, empty, truncated, an ONNX model or no engine, or built for another version or device.
     """
     what = "the engine" if isinstance(source, bytes) else source
+    if not isinstance(source, bytes) and Path(source).suffix.lower() == ".onnx":
+        raise InputError(f"{source} is an ONNX model; build an engine of it first: trtlab build --onnx {source}")
     data = source if isinstance(source, bytes) else read_file(source, "engine", "build one with trtlab build")
     if not data:
         raise InputError(f"{what} is empty; build it again with trtlab build")

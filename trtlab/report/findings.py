@@ -14,6 +14,12 @@ SATURATION_RULE = "the next larger batch gains less than 10 %"
 # A quiet machine's 95th percentile lies within a few percent of its median; above this ratio the run was disturbed.
 DISTURBED_TAIL = 1.25
 
+# Percent of its roof; where layers stay below, neither bound explains their time.
+FAR_FROM_ROOF = 10
+
+# Precisions that are FP32 under another name where the machine has no arithmetic for them.
+FLOATS = ("tf32", "fp16", "bf16")
+
 
 def saturation(lines: pd.DataFrame) -> tuple[int, float, bool]:
     """Return the first batch from which the next larger one gains less than 10 %, its rate, and True.
@@ -43,9 +49,14 @@ def engines_only(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def fastest(results: Results, titles: Container[str] | None = None) -> Any | None:
-    """Return the row with the highest throughput of the engines, or of those with these titles; None without any."""
+    """Return the row with the highest throughput of the engines, or of those with these titles; None without any.
+
+    FP16 that ran in FP32 is not among them if FP32 is: only chance would decide between the two.
+    """
     rows = engines_only(_sound(results))
     rows = rows[rows.images_per_s.notna() & (titles is None or rows.title.isin(titles))]
+    if (rows.precision == "fp32").any():
+        rows = rows[(rows.ran_in != "fp32") | ~rows.precision.isin(FLOATS)]
     return rows.loc[rows.images_per_s.idxmax()] if len(rows) else None
 
 
@@ -232,8 +243,13 @@ def _bound(results: Results) -> str | None:
         bound = [layer for layer in timed if layer["bound"] == which]
     spent = sum(layer["time_ms"] for layer in bound)
     reached = sum(layer["time_ms"] * layer["roof_percent"] for layer in bound) / spent
-    share = f"{100 * spent / total:.0f} % of the layers' time"
     engine = f"{results.title(timed[0]['engine'])} at batch {timed[0]['batch']}"
+    if reached < FAR_FROM_ROOF:
+        return (
+            f"Neither arithmetic nor memory holds {engine} back: its layers reach {reached:.0f} % of their roof. "
+            "In a small network most of the time goes into starting the layers."
+        )
+    share = f"{100 * spent / total:.0f} % of the layers' time"
     return (
         f"By the measured roofline, {share} of {engine} is {which}-bound: faster {other} would not help there. "
         f"These layers reach {reached:.0f} % of their roof."

@@ -254,6 +254,20 @@ def test_the_bound_is_the_one_that_most_layer_time_is_under():
     assert "These layers reach 50 % of their roof." in said
 
 
+def test_layers_far_below_their_roof_are_bound_by_neither():
+    layers = [{"engine": "int8", "batch": 1, "bound": "memory", "time_ms": 2.0, "roof_percent": 0.4}]
+    said = " ".join(findings(results_of(layers=layers)))
+    assert "Neither arithmetic nor memory holds INT8 at batch 1 back: its layers reach 0 % of their roof." in said
+    assert "memory-bound" not in said
+
+
+def test_fp32_under_another_name_is_not_the_one_to_deploy_where_fp32_was_measured():
+    fp32, tf32 = row("fp32", 8, "fp32", "fp32", images_per_s=100.0), row("tf32", 8, "tf32", "fp32", images_per_s=110.0)
+    assert deploy(results_of(fp32, tf32)).startswith("Deploy FP32: ")
+    assert deploy(results_of(tf32)).startswith("Deploy TF32 (FP32 ran): ")
+    assert deploy(results_of(fp32, row("fp16", 8, "fp16", "bf16", images_per_s=110.0))).startswith("Deploy FP16 (BF16")
+
+
 @pytest.mark.parametrize(
     "results",
     [

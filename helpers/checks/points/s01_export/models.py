@@ -40,7 +40,7 @@ def checked(content: bytes) -> None:
     try:
         _check(content)
     except Exception as error:
-        advice = "run onnx.checker on the file; if weights are in a second file, look for the external-data option"
+        advice = "run onnx.checker on the file; if weights are in a second file, export with external_data=False"
         raise Missed("one file that onnx.checker accepts, weights included", str(error)[:300], advice) from error
 
 
