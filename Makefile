@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
+# In a container one is root, which JupyterLab wants to hear of.
+JUPYTERLAB = $(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root)
 ENGINE ?= auto
 OUT ?= results
 # What install.py says where $(PYTHON) is too old: the same command with another Python.
@@ -43,7 +45,7 @@ setup: .grade
 
 jupyter: .lab
 	@echo "JupyterLab; end it with Ctrl-C"
-	@$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/labs/00_start.ipynb
+	@$(JUPYTERLAB) --LabApp.default_url=/lab/tree/labs/00_start.ipynb
 
 solutions: .grade
 	@echo "Executing the solution notebooks$(if $(STEP),: $(STEP), from clean)"
@@ -108,7 +110,7 @@ grade: .grade
 
 formgrader: .grade
 	@echo "Formgrader; end it with Ctrl-C"
-	@$(BIN)/jupyter lab --LabApp.default_url=/formgrader
+	@$(JUPYTERLAB) --LabApp.default_url=/formgrader
 
 lab: .lab
 	@echo "Running the lab's pipeline, quick settings"
