@@ -120,7 +120,9 @@ def runs_in(precision: str, built: Built, function: str) -> str:
     advice = to_ask(precision, f"set the builder flag that allows {precision}")
     if not (asked["flags"][precision] or asked[_BY_TYPES[precision]]):
         raise Missed(f"{precision} allowed, by a builder flag or the network's types", "neither", advice)
-    said = f"convolutions by precision: {facts['convolutions']}"
+    said = "convolutions: " + ", ".join(f"{number} in {kind.upper()}" for kind, number in facts["convolutions"].items())
+    if facts["stored"].get("f16"):
+        said += "; weights stored in FP16"
     if ENGINE != "tensorrt" and _share(facts, precision) < _LEAST_CONVOLUTIONS:
         raise Missed(f"most convolutions in {precision}", said, advice)
     return f"{precision} allowed; {said}"
