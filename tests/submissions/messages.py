@@ -137,13 +137,17 @@ def page(step: str, rows: list[Row], earlier: Mapping[str, str]) -> str:
     for task in dict.fromkeys(task_of.values()):
         own, linked = [message for message in messages if task_of[message[0][0]] == task], dict[str, list[str]]()
         parts += [f"## {task}\n"] * bool(own)
+        last = ""
         for places, row in own:
             titles = [*dict.fromkeys(title for _, title in places)]
             there = next((name for name, text in earlier.items() if _try(row) in text), "")
             if there:
                 linked.setdefault(there, []).extend(titles)
             else:
-                parts.append(_told(titles, Row(**{**row, "cause": row["cause"] * (row["cause"] not in causes)})))
+                heading = f"### {titles[0]}\n\n"
+                told = _told(titles, Row(**{**row, "cause": row["cause"] * (row["cause"] not in causes)}))
+                parts.append(told.removeprefix(heading) if last == heading else told)
+                last = heading
                 causes.add(row["cause"])
         for there, titles in linked.items():
             parts.append(f"As in [step {int(there[:2])}]({there}.md): {'; '.join(titles)}.\n")

@@ -74,6 +74,11 @@ def test_a_message_of_several_points_comes_once() -> None:
     assert "look again" not in linked and f"As in [step 1](01_export.md): {PLAN}; {WRITTEN}.\n" in linked
 
 
+def test_two_messages_of_a_point_stand_under_one_heading() -> None:
+    text = page("02_fp16", [_row(PLAN), _row(PLAN, "look elsewhere")], {})
+    assert text.count(f"### {PLAN}\n") == 1 and "look again\n\n- a number\n- **Try:** look elsewhere" in text
+
+
 def test_what_was_drawn_is_left_out() -> None:
     first = "build(run, batch=5, {'a': 1}): rates[0]['b'] = 7, rates[1]['b'] = 8"
     draws = [_row(PLAN, expected=text) for text in (first, first.replace("= 7", "= 9"))]
