@@ -209,6 +209,7 @@ def test_a_limit_is_named_and_the_next_request_is_answered(function: Callable, g
     assert apart(str.upper, "é") == "É"
 
 
+@pytest.mark.slow
 def test_a_child_that_somebody_kills_is_replaced_but_not_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ def test_the_same_ways_lead_out_where_there_is_no_sandbox_but_for_the_limits_of_
     assert set(led_out("none", A_FEW, "root")) == {*A_FEW} - limited
 
 
+@pytest.mark.slow
 def test_the_six_attacks_of_the_doctor_are_held_and_some_lead_out_without_a_sandbox(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -63,6 +63,7 @@ def test_an_engine_that_does_not_exist_is_refused_before_anything_runs(trtlab, t
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.slow
 def test_the_engine_is_chosen_before_the_backend_is_imported(tmp_path):
     command = [sys.executable, "-m", "trtlab", "run", "--engine", "cpu", "--data", "none", "--out", str(tmp_path / "r")]
     environment = {**os.environ, "TRT_LAB_ENGINE": "none", "PYTHONPATH": str(ROOT)}
