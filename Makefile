@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
-# In a container one is root, which JupyterLab wants to hear of.
+# JupyterLab runs as root, as in a container, only if it is told so.
 JUPYTERLAB = $(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root)
 ENGINE ?= auto
 OUT ?= results

@@ -79,7 +79,8 @@ def feedback_summary(nb: NotebookNode, resources: dict[str, Any]) -> tuple[Noteb
 
 def links_as_paths(markdown: str) -> str:
     """Return a notebook's text with a path in place of each link into labs/: the feedback page lies elsewhere."""
-    return re.sub(r"\[([^]]+)\]\(\.\./([^)]+)\)", r"\1 (`labs/\2`)", markdown)
+    # No pattern reaches past the next bracket: a stranger's text of nothing but brackets takes no longer than another.
+    return re.sub(r"\[([^][]+)\]\(\.\./([^()\s]+)\)", r"\1 (`labs/\2`)", markdown)
 
 
 class FeedbackExporter(PageExporter):

@@ -99,6 +99,8 @@ def test_a_link_into_the_lab_is_a_path_on_the_page() -> None:
     text = "[Messages](../messages/01_export.md) · [ONNX](https://onnx.ai) · [tasks](#tasks)"
     said = "Messages (`labs/messages/01_export.md`) · [ONNX](https://onnx.ai) · [tasks](#tasks)"
     assert links_as_paths(text) == said
+    for bracket in ("[", "[a](../"):
+        assert links_as_paths(bracket * 200_000) == bracket * 200_000
 
 
 @pytest.mark.slow

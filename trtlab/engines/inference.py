@@ -247,7 +247,7 @@ def deserialize(source: str | Path | bytes) -> tuple["trt.ICudaEngine", int]:
     """
     what = "the engine" if isinstance(source, bytes) else source
     if not isinstance(source, bytes) and Path(source).suffix.lower() == ".onnx":
-        raise InputError(f"{source} is an ONNX model; build an engine of it first: trtlab build --onnx {source}")
+        raise InputError(f"{source} is an ONNX model; make its engine: trtlab build --onnx {source} --engine FILE")
     data = source if isinstance(source, bytes) else read_file(source, "engine", "build one with trtlab build")
     if not data:
         raise InputError(f"{what} is empty; build it again with trtlab build")

@@ -14,7 +14,7 @@ SATURATION_RULE = "the next larger batch gains less than 10 %"
 # A quiet machine's 95th percentile lies within a few percent of its median; above this ratio the run was disturbed.
 DISTURBED_TAIL = 1.25
 
-# Percent of its roof; where layers stay below, neither bound explains their time.
+# Percent of the roof. Neither bound explains the time of layers that stay below.
 FAR_FROM_ROOF = 10
 
 # Precisions that are FP32 under another name where the machine has no arithmetic for them.

@@ -72,7 +72,7 @@ def test_what_the_profile_does_not_allow_is_an_error_with_the_profile(folder: Pa
 
 def test_an_onnx_file_is_no_engine_yet_and_the_error_names_the_command(tmp_path):
     (tmp_path / "m.onnx").write_bytes(b"x")
-    with pytest.raises(InputError, match=r"m\.onnx is an ONNX model; .* trtlab build --onnx \S+m\.onnx$"):
+    with pytest.raises(InputError, match=r"m\.onnx is an ONNX model; .* trtlab build --onnx \S+m\.onnx --engine FILE$"):
         InferenceEngine(tmp_path / "m.onnx")
 
 
