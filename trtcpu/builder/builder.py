@@ -151,8 +151,8 @@ class _Build:
         """Return the fastest precision here of those asked for, FP16 (`half`) or BF16."""
         precision = _openvino.half_precision("FP16" if half else "BF16")
         if precision == "FP32":
-            lacks = "neither FP16 nor BF16" if half else "no BF16"
-            self.logger.log(ILogger.WARNING, f"this processor has {lacks} arithmetic: layers compute in FP32")
+            types = "FP16 or BF16" if half else "BF16"
+            self.logger.log(ILogger.WARNING, f"this processor has no fast {types} arithmetic: layers compute in FP32")
         return {"FP16": "f16", "BF16": "bf16", "FP32": "f32"}[precision]
 
     def _bounds(self) -> dict[str, list[tuple[int, int]]]:

@@ -157,7 +157,7 @@ def _print_build(engine: Path, record: "BuildRecord") -> None:
     print_line(f"{record.layers} layers: {precisions}; {record.engine['device']}")
     if record.ran and record.ran["said"]:
         stored_alone = record.ran["said"].startswith("stored") and not has_half(record.precision)
-        print_line(record.ran["said"] + (": this processor has no arithmetic for it" if stored_alone else ""))
+        print_line(record.ran["said"] + (": this processor has no fast arithmetic for it" if stored_alone else ""))
     if record.typed_onnx:
         print_line(f"the model with the precision written into it: {record.typed_onnx}")
     if record.layer_constraints:

@@ -184,7 +184,7 @@ class PyTorchRunner(Runner):
         from helpers.engine.arithmetic import has_half
 
         if not has_half("fp16"):
-            raise EngineError("this processor computes in no half precision")
+            raise EngineError("no half precision is faster than FP32 on this processor")
         self.precision = "fp16"
         self.ran_in = "fp16" if self._device == "cuda" else trt.half_precision("FP16").lower()
         dtype = {"fp16": self._torch.float16, "bf16": self._torch.bfloat16}[self.ran_in]

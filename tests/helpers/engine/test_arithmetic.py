@@ -45,6 +45,9 @@ def test_a_label_says_what_the_inspector_finds(precision: str, flag: str | None)
         ("BF16", "avx2", {"fp16": "FP16 asked, BF16 ran", "bf16": "BF16"}),
         ("BF16 FP16", "avx2", {"fp16": "FP16 asked, BF16 ran", "bf16": "BF16"}),
         ("BF16 FP16", "avx2 amx_fp16", {"fp16": "FP16", "bf16": "BF16"}),
+        ("BF16 FP16", "avx2 AuthenticAMD avx512_bf16", {"fp16": "FP16 asked, BF16 ran", "bf16": "BF16"}),
+        ("BF16 FP16", "avx2 GenuineIntel amx_bf16", {"fp16": "FP16 asked, BF16 ran", "bf16": "BF16"}),
+        ("BF16 FP16", "avx2 GenuineIntel", {"fp16": "stored FP16, ran FP32", "bf16": "BF16 asked, FP32 ran"}),
         ("FP32", "avx2", {"fp16": "stored FP16, ran FP32", "int8": "INT8"}),
     ],
 )

@@ -151,7 +151,7 @@ def test_where_no_half_arithmetic_is_the_engine_stores_fp16_and_runs_fp32_and_sa
     layers, warnings = _layers(BETWEEN_CASTS)
     product = next(layer for layer in layers if "m" in layer["Name"].split(" + "))
     assert product["Precision"] == "FP32" and product["Weights"]["Type"] == "Half"
-    assert warnings == ["this processor has neither FP16 nor BF16 arithmetic: layers compute in FP32"]
+    assert warnings == ["this processor has no fast FP16 or BF16 arithmetic: layers compute in FP32"]
 
 
 def test_where_half_arithmetic_is_the_layers_between_the_casts_run_in_it() -> None:

@@ -97,7 +97,7 @@ def test_onnx_runtime_takes_the_batch_and_the_inputs_of_the_graph_and_refuses_ga
             loaded("onnxruntime", tmp_path / name)
 
 
-@pytest.mark.skipif(not has_half("fp16"), reason="this processor computes in no half precision")
+@pytest.mark.skipif(not has_half("fp16"), reason="no half precision is faster than FP32 on this processor")
 def test_pytorch_in_half_precision_says_what_ran_and_is_half_as_large() -> None:
     full, half = (loaded(kind, "resnet18", sample_shape=SHAPE) for kind in ("pytorch", "pytorch-fp16"))
     assert (half.name, half.precision) == ("pytorch-fp16", "fp16") and half.ran_in in ("fp16", "bf16")
@@ -115,7 +115,7 @@ def test_a_baseline_that_cannot_run_here_is_left_out_with_a_note(engine: Path, m
     assert [runner.name for runner in runners] == ["fp32", "onnxruntime-fp32", "pytorch-fp32"]
     assert [runner.inputs["input"].best[1:] for runner in runners] == [SHAPE] * 3, "the engine's"
     assert notes == [
-        "pytorch-fp16 is left out: this processor computes in no half precision",
+        "pytorch-fp16 is left out: no half precision is faster than FP32 on this processor",
         "torch-compile is left out: torch.compile failed here: InvalidCxxCompiler: No working C++ compiler found; "
         "it needs a C++ compiler: apt install g++",
     ]
