@@ -71,10 +71,12 @@ gradescope: .grade
 	@echo "Packing Gradescope's autograder of a step"
 	@$(BIN)/python -m solutions.grading.gradescope pack $(STEP)
 
+# SAMPLE=12 SEED=7: so many of each step, drawn from the seed, a third of them right.
 submissions: .dev
 	@echo "The bank of submissions: none accepted that is wrong, none rejected that is right"
 	@$(BIN)/python -m tests.submissions --out $(OUT)/submissions.json $(if $(STEP),--step $(STEP)) \
-	  $(if $(SANDBOX),--sandbox,--messages labs/messages)
+	  $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) \
+	  $(if $(SANDBOX),--sandbox) $(if $(SANDBOX)$(SAMPLE),,--messages labs/messages)
 
 mutants: .dev
 	@echo "Mutants of the solutions: a claim is lost for each; rewrites lose none"

@@ -20,6 +20,7 @@ def main(
     name: Annotated[str | None, typer.Option(help="Only entries with this name.")] = None,
     quick: Annotated[bool, typer.Option(help="Only entries that are decided in seconds.")] = False,
     cover: Annotated[bool, typer.Option(help="Of the wrong ones, only as many as lose each claim once.")] = False,
+    sample: Annotated[int | None, typer.Option(help="Only so many of each step, drawn from the seed.")] = None,
     out: Annotated[Path, typer.Option(help="Where the figures are written.")] = Path("results/submissions.json"),
     messages: Annotated[
         Path | None,
@@ -31,20 +32,24 @@ def main(
     verbose: Annotated[bool, typer.Option(help="Show what each claim and visible check said.")] = False,
 ) -> None:
     """Run the bank of submissions and print wrong ones accepted, right ones rejected, claims lost by mistake."""
-    if messages and (name or quick or sandbox):
+    if sample and seed is None:
+        typer.echo("error: a sample is drawn from a seed; add --seed 1, say", err=True)
+        raise typer.Exit(2)
+    if messages and (name or quick or sandbox or sample):
         wanted = "all of a step's entries and what visible checks said"
-        typer.echo(f"error: messages need {wanted}; leave out --name, --quick and --sandbox", err=True)
+        typer.echo(f"error: messages need {wanted}; leave out --name, --quick, --sample and --sandbox", err=True)
         raise typer.Exit(2)
     os.environ.update(SETTINGS)
     from helpers.tools.files import write_json
     from solutions.checks.trusted.reference import offered_environment
-    from tests.submissions.bank import covering, load_bank
+    from tests.submissions.bank import covering, load_bank, sampled
     from tests.submissions.execution import run_all, run_entry
     from tests.submissions.verdict import Verdict, judge, summary
 
     console = Console(soft_wrap=True)
     chosen = [one for one in load_bank(step) if name in (None, one.name) and (one.quick or not quick)]
     chosen = covering(chosen) if cover else chosen
+    chosen = sampled(chosen, sample, seed) if sample else chosen
     if not chosen:
         console.print(f"no entry named {name} in {step or 'any step'}")
         raise typer.Exit(2)

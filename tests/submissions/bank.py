@@ -1,5 +1,6 @@
 """Reads the bank: one YAML file a step, each entry a patch to one TODO cell of that step's solution notebook."""
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -114,6 +115,21 @@ def covering(entries: Sequence[Entry]) -> list[Entry]:
             chosen.append(entry)
             lost |= new
     return chosen
+
+
+def sampled(entries: Sequence[Entry], number: int, seed: int) -> list[Entry]:
+    """Return `number` of each step's entries, or all if there are fewer, in the bank's order: a part drawn from `seed`.
+
+    A third are right where there are as many; solution and skeleton count as right and wrong.
+    """
+    draws, chosen = random.Random(seed), set()
+    for step in dict.fromkeys(entry.step for entry in entries):
+        of_step = [entry for entry in entries if entry.step == step]
+        shuffled = draws.sample(of_step, len(of_step))
+        right = [entry for entry in shuffled if entry.loses == ()][: -(-number // 3)]
+        wrong = [entry for entry in shuffled if entry.loses != ()][: number - len(right)]
+        chosen |= {entry.title for entry in right + wrong}
+    return [entry for entry in entries if entry.title in chosen]
 
 
 def _entry(path: Path, raw: dict[str, Any]) -> Entry:

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from helpers.course.steps import CELLS
 from solutions.checks.core.asked import points_of
 from tests.submissions import bank, execution
-from tests.submissions.bank import ROOT, Entry, load_bank, patched_cells
+from tests.submissions.bank import ROOT, Entry, load_bank, patched_cells, sampled
 from trtcpu.api.version import API_VARIABLE
 
 BANK = load_bank()
@@ -75,6 +76,16 @@ def test_an_entry_for_an_api_that_there_is_not_is_refused(tmp_path: Path, monkey
 def test_every_claim_is_lost_by_a_wrong_submission() -> None:
     lost = {name for entry in BANK if entry.kind == "wrong" for name in entry.loses}
     assert [claim.name for cell in CELLS for claim in points_of(cell) if claim.name not in lost] == []
+
+
+def test_a_sample_has_so_many_of_each_step_a_third_of_them_right_and_is_the_same_again() -> None:
+    drawn = sampled(BANK, 12, seed=7)
+    assert drawn == [entry for entry in BANK if entry in drawn] == sampled(BANK, 12, seed=7)
+    assert drawn != sampled(BANK, 12, seed=8)
+    for step in {entry.step for entry in BANK}:
+        there = sum(entry.step == step and entry.loses == () for entry in BANK)
+        kinds = Counter(entry.loses == () for entry in drawn if entry.step == step)
+        assert kinds[True] == min(4, there) and kinds[True] + kinds[False] == 12
 
 
 @pytest.mark.slow
