@@ -1,15 +1,11 @@
 """The harness itself: attacks are well-formed, what is observed is told apart. `make hostile` runs the attacks."""
 
-import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from pkgutil import resolve_name
 
 import pytest
 
-from solutions.sandbox import trouble
 from tests.grading.tiny import POINTS, index_of, source_notebook
 from tests.hostile import attacks, judge
 from tests.hostile.attack import BASE, GROUPS, MARK, SECRET, WHOLE, Attack, Goal, Seen, Trial
@@ -113,17 +109,6 @@ def test_goals_look_at_the_attackers_own_part(goal: Goal, reached: dict, other: 
 )
 def test_what_a_browser_would_act_on_is_found_and_what_it_only_shows_is_not(page: str, found: bool) -> None:
     assert bool(live_marks(page)) == found
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(bool(trouble("bubblewrap")), reason="no namespace can be made here")
-def test_a_class_is_graded_in_its_namespace(tmp_path: Path) -> None:
-    asked = ["--only", "answer_of_the_loaded_checks", "--sandbox", "bubblewrap", "--user", "ordinary"]
-    command = [sys.executable, "-m", "tests.hostile", *asked, "--out", str(tmp_path / "hostile.json")]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=300)  # it forks: not from here
-    said = json.loads((tmp_path / "hostile.json").read_text())
-    assert (done.returncode, said["attacks"], said["dead"]) == (0, 1, [])
-    assert said["sandboxes"] == {"bubblewrap, ordinary": {"failed": {}, "ways out": []}}
 
 
 def test_the_page_on_security_names_every_guard() -> None:
