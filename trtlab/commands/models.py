@@ -123,7 +123,7 @@ def _print_export(out: Path, record: "ExportRecord") -> None:
     inputs = ", ".join(f"{name} {shape_text(shape)}" for name, shape in record.inputs.items())
     batches = ", ".join(map(str, record.checked_batches))
     print_line(
-        f"{out}: {record.size_bytes / 1e6:.1f} MB, opset {record.opset}, {record.nodes} nodes, "
+        f"{out}: {record.size_bytes / 1e6:,.2f} MB, opset {record.opset}, {record.nodes} nodes, "
         f"{inputs if [*record.inputs] == ['input'] else f'inputs {inputs}'}; "
         f"relative error against PyTorch {record.relative_error:.1e} (batches {batches})"
     )
@@ -153,7 +153,7 @@ def _print_build(engine: Path, record: "BuildRecord") -> None:
     from helpers.engine.arithmetic import has_half
 
     precisions = ", ".join(f"{number} {name}" for name, number in record.layer_precisions.items())
-    print_line(f"{engine}: {record.size_bytes / 1e6:.1f} MB in {record.seconds:.1f} s; {_profile_text(record)}")
+    print_line(f"{engine}: {record.size_bytes / 1e6:,.2f} MB in {record.seconds:.1f} s; {_profile_text(record)}")
     print_line(f"{record.layers} layers: {precisions}; {record.engine['device']}")
     if record.ran and record.ran["said"]:
         stored_alone = record.ran["said"].startswith("stored") and not has_half(record.precision)

@@ -208,8 +208,8 @@ def _draw_accuracies(axis: Axes, scores: pd.DataFrame, baseline: str) -> None:
 def _size(results: Results) -> Figure | None:
     """Model file and peak memory in MB, by name, each its largest over the batch sizes."""
     panels = {
-        "model or engine file (MB)": ("size_bytes", "{:,.1f}"),
-        f"peak memory up to batch {max(results.batches, default=0)} (MB)": ("peak_memory_bytes", "{:,.0f}"),
+        "model or engine file (MB)": ("size_bytes", figures),
+        f"peak memory up to batch {max(results.batches, default=0)} (MB)": ("peak_memory_bytes", "{:,.0f}".format),
     }
     found = {label: (lines, form) for label, (name, form) in panels.items() if len(lines := results.lines(name))}
     if not found:
@@ -218,7 +218,7 @@ def _size(results: Results) -> Figure | None:
     figure, axes = canvas(results, "Size and memory", size, len(found))
     for axis, (label, (lines, form)) in zip(axes, found.items(), strict=True):
         largest = lines.assign(value=lines.value / 1e6).groupby([*KEY, "title"], as_index=False).value.max()
-        bars(axis, results.engines, largest.assign(text=largest.value.map(form.format)))
+        bars(axis, results.engines, largest.assign(text=largest.value.map(form)))
         axis.set_xlabel(label)
     return figure
 

@@ -184,7 +184,7 @@ _RATE_COLUMNS: Columns = {
     "executions": ("n executions", "{:,.0f}".format),
     "images_per_s": ("images/s", "{:,.1f}".format),
     "speedup": ("speed-up", "{:.2f}×".format),
-    "size_bytes": ("file MB", lambda value: f"{value / 1e6:.1f}"),
+    "size_bytes": ("file MB", lambda value: figures(value / 1e6)),
     "peak_memory_bytes": ("peak memory MB", lambda value: f"{value / 1e6:,.0f}"),
 }
 _ACCURACY_COLUMNS: Columns = {
