@@ -123,9 +123,16 @@ def here(course: Course, jobs: Sequence[Mapping[str, str]]) -> Iterator[OnDask]:
         own = stack.enter_context(tempfile.TemporaryDirectory(prefix="trt-lab-"))
         stack.enter_context(dask.config.set({"temporary-directory": own}))  # the scheduler writes there too
         alone = {"processes": False, "dashboard_address": None, "memory_limit": None}
-        quiet = {"silence_logs": logging.CRITICAL}  # what a piece ended with is its answer
-        cluster = stack.enter_context(LocalCluster(**size, **alone, **quiet))
+        _silence()
+        cluster = stack.enter_context(LocalCluster(**size, **alone))
         yield from _worked(stack.enter_context(Client(cluster)), course, jobs)
+
+
+def _silence() -> None:
+    """Drop what Dask and its event loop log, also once the cluster is closed: what a piece ended with is its answer."""
+    for name in ("distributed", "distributed.client", "tornado", "tornado.application", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [logging.NullHandler()], False
 
 
 @contextmanager
