@@ -56,9 +56,9 @@ def half_precision(asked: str = "FP16") -> str:
     """Return what layers that may run in `asked` ("FP16" or "BF16") compute in here; "FP32" where neither is faster.
 
     On x86 that is BF16, and FP16 only where there is AMX-FP16: without it the FP16 kernels are slower than FP32's
-    (ResNet-50 at batch 8 on a Xeon with AMX-BF16: FP16 290 ms, FP32 189 ms, BF16 36 ms). On an Intel processor BF16
-    needs AMX too (ResNet-18 at batch 8 on a Xeon with AVX512-BF16 alone: BF16 163 ms, FP16 162 ms, FP32 93 ms); AMD's
-    is fast without (the same on an EPYC with AVX512-BF16, ResNet-50: BF16 69 ms, FP32 144 ms).
+    (ResNet-50 at batch 8 on a Xeon with AMX-BF16: FP16 290 ms, FP32 189 ms, BF16 36 ms). Intel's
+    BF16 is slower too where there is no AMX (ResNet-18 at batch 8 on a Xeon with AVX512-BF16: BF16 163 ms, FP16 162 ms,
+    FP32 93 ms). AMD's is fast without AMX (ResNet-50 at batch 8 on an EPYC with AVX512-BF16: BF16 69 ms, FP32 144 ms).
     """
     flags, fast = _cpu_flags(), set(cpu_capabilities())
     if "avx2" in flags and "amx_fp16" not in flags:
