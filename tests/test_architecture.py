@@ -116,7 +116,7 @@ def named_by(node: ast.AST, package: str) -> list[str]:
 
 
 def circle(graph: Graph) -> list[str]:
-    """Return the modules of one circle of imports, first and last the same; empty where there is none."""
+    """Return the modules of one circle of imports, first and last the same; empty if there is none."""
     try:
         graphlib.TopologicalSorter(graph).prepare()
     except graphlib.CycleError as error:

@@ -30,7 +30,7 @@ def without_made_up_names(blob: bytes) -> bytes:
 def stored_weights(blob: bytes) -> dict[str, int]:
     """Return how many bytes of constants an export holds in each type, such as {"f16": 70496, "f32": 616}.
 
-    That tells half precision also where the processor has none, and computes in FP32 what is stored in FP16.
+    That tells half precision also if the processor has none, and computes in FP32 what is stored in FP16.
     """
     found: Counter[str] = Counter()
     for name, size in _CONSTANT.findall(_parts(blob)[1]):
@@ -39,7 +39,7 @@ def stored_weights(blob: bytes) -> dict[str, int]:
 
 
 def _parts(blob: bytes) -> tuple[bytes, bytes]:
-    """Return what stands before the XML, without the six lengths, and the XML; b"" for it where it is unreadable."""
+    """Return what stands before the XML, without the six lengths, and the XML; b"" for it if it is unreadable."""
     try:
         (length,) = struct.unpack_from("<Q", blob, 12)
         head = 20 + length

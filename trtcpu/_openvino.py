@@ -53,11 +53,11 @@ def cpu_capabilities() -> list[str]:
 
 
 def half_precision(asked: str = "FP16") -> str:
-    """Return what layers that may run in `asked` ("FP16" or "BF16") compute in here; "FP32" where neither is faster.
+    """Return what layers that may run in `asked` ("FP16" or "BF16") compute in here; "FP32" if neither is faster.
 
-    On x86 that is BF16, and FP16 only where there is AMX-FP16: without it the FP16 kernels are slower than FP32's
+    On x86 that is BF16, and FP16 only if there is AMX-FP16: without it the FP16 kernels are slower than FP32's
     (ResNet-50 at batch 8 on a Xeon with AMX-BF16: FP16 290 ms, FP32 189 ms, BF16 36 ms). Intel's
-    BF16 is slower too where there is no AMX (ResNet-18 at batch 8 on a Xeon with AVX512-BF16: BF16 163 ms, FP16 162 ms,
+    BF16 is slower too if there is no AMX (ResNet-18 at batch 8 on a Xeon with AVX512-BF16: BF16 163 ms, FP16 162 ms,
     FP32 93 ms). AMD's is fast without AMX (ResNet-50 at batch 8 on an EPYC with AVX512-BF16: BF16 69 ms, FP32 144 ms).
     """
     flags, fast = _cpu_flags(), set(cpu_capabilities())
@@ -90,7 +90,7 @@ def saturates_int8() -> bool:
 
 @lru_cache(maxsize=1)
 def _cpu_flags() -> frozenset[str]:
-    """Return the words of /proc/cpuinfo, the processor's flags among them; none where there is no such file."""
+    """Return the words of /proc/cpuinfo, the processor's flags among them; none if there is no such file."""
     try:
         return frozenset(Path("/proc/cpuinfo").read_text().split())
     except OSError:
@@ -99,7 +99,7 @@ def _cpu_flags() -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Unread:
-    """Why a model cannot be read, with the operator that is to blame and one of its outputs, where they are known."""
+    """Why a model cannot be read, with the operator that is to blame and one of its outputs, if they are known."""
 
     reason: str
     operator: str = ""
@@ -162,7 +162,7 @@ class Port:
     Attributes:
         name: the input's or output's name in the ONNX model.
         element: OpenVINO's name of its type, such as `f32` or `boolean`.
-        bounds: smallest and largest size of each dimension, -1 where there is no largest; empty for an unknown rank.
+        bounds: smallest and largest size of each dimension, -1 if there is no largest; empty for an unknown rank.
     """
 
     name: str
@@ -332,7 +332,7 @@ def _names_of(ports: "Sequence[ov.Output]", names: Iterable[str]) -> list[str]:
 
 
 def shaped_by_values(model: bytes, bounds: Bounds) -> list[str]:
-    """Return the outputs that have no fixed shape where all inputs have one: the inputs' values decide it."""
+    """Return the outputs that have no fixed shape if all inputs have one: the inputs' values decide it."""
     loaded = _core().read_model(model)
     names = _names_of(loaded.inputs, bounds)
     loaded.reshape({index: [max(1, low) for low, _ in bounds[name]] for index, name in enumerate(names)})

@@ -40,7 +40,7 @@ class PlanError(Exception):
 
 @dataclass
 class Binding:
-    """An input or output. A shape's entry is a size, -1, or for outputs ["input", axis] where it follows an input's."""
+    """An input or output. A shape's entry is a size, -1, or for outputs ["input", axis] if it follows an input's."""
 
     name: str
     dtype: str

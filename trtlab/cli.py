@@ -19,7 +19,7 @@ from trtlab.commands.spellings import our_spelling
 
 
 def _shown(default: Any) -> str | None:
-    """Return a default as the help shows it; None where there is nothing to show."""
+    """Return a default as the help shows it; None if there is nothing to show."""
     if default in (None, (), False):
         return None
     values = default if isinstance(default, tuple) else (default,)

@@ -30,7 +30,7 @@ _API = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the diagnosis; `remedy` is the command that mends it, where it can be mended."""
+    """One line of the diagnosis; `remedy` is the command that mends it, if it can be mended."""
 
     topic: str
     found: str
@@ -40,7 +40,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All findings, and the engine that the lab uses here; "" where none can start."""
+    """All findings, and the engine that the lab uses here; "" if none can start."""
 
     findings: list[Finding]
     engine: str
@@ -60,7 +60,7 @@ def _part(topic: str, found: str | None, absent: str, remedy: str = "") -> Findi
 
 
 def _gpus() -> Iterator[Finding]:
-    """Yield a finding for each NVIDIA GPU; one that is not ok where there is none to use."""
+    """Yield a finding for each NVIDIA GPU; one that is not ok if there is none to use."""
     try:
         import pynvml
 
@@ -114,7 +114,7 @@ def _engine() -> tuple[str, list[Finding]]:
 
 
 def cpu_name() -> str:
-    """Return the processor's name, or its architecture where the system does not say it."""
+    """Return the processor's name, or its architecture if the system does not say it."""
     return _cpuinfo().get("model name") or platform.processor() or platform.machine()
 
 

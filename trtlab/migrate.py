@@ -45,7 +45,7 @@ _UNREADABLE = (SyntaxError, ValueError, RecursionError)
 class Finding(NamedTuple):
     """A use of a name that is gone: where it is (cells and lines from 1, columns from 0), its line, and the change.
 
-    `new` is what the name only has to be replaced by, "" where more is to be done; `likely`: the name is not read of
+    `new` is what the name only has to be replaced by, "" if more is to be done; `likely`: the name is not read of
     TensorRT's module, so that it may be someone else's.
     """
 

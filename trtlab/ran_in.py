@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 
 def most_layers(layer_precisions: Mapping[str, int]) -> str | None:
-    """Return the precision of most layers (count_precisions), None where no layer says its own."""
+    """Return the precision of most layers (count_precisions), None if no layer says its own."""
     return max((each for each in layer_precisions if each != "other"), key=layer_precisions.__getitem__, default=None)
 
 
@@ -14,14 +14,14 @@ def differs(asked: str | None, ran_in: str | None) -> bool:
 
 
 def ran_text(asked: str | None, ran_in: str | None) -> str | None:
-    """Return a table's words: "FP16", "BF16 (asked FP16)"; None where it is not known."""
+    """Return a table's words: "FP16", "BF16 (asked FP16)"; None if it is not known."""
     if ran_in is None:
         return None
     return ran_in.upper() + (f" (asked {asked.upper()})" if asked and differs(asked, ran_in) else "")
 
 
 def elsewhere(engine: dict[str, str], device: str | None) -> str | None:
-    """Return what a baseline ran on where that is the CPU beside the engine's GPU ("CPU, 16 threads"), else None.
+    """Return what a baseline ran on if that is the CPU beside the engine's GPU ("CPU, 16 threads"), else None.
 
     Args:
         engine: helpers.engine.backend.describe().

@@ -26,7 +26,7 @@ def least_calls(percent: float) -> int:
 
 
 def tail(values: Sequence[float] | np.ndarray, percent: float) -> float | None:
-    """Return the percentile, or None where there are fewer than `least_calls` of them."""
+    """Return the percentile, or None if there are fewer than `least_calls` of them."""
     return float(np.percentile(values, percent)) if np.size(values) >= least_calls(percent) else None
 
 
@@ -34,7 +34,7 @@ def tail(values: Sequence[float] | np.ndarray, percent: float) -> float | None:
 class LatencyStats:
     """Statistics of one run's latencies in milliseconds; `std_ms` is the population's standard deviation (ddof 0).
 
-    A percentile is None where `count` calls cannot give it.
+    A percentile is None if `count` calls cannot give it.
     """
 
     count: int
@@ -73,10 +73,10 @@ class LatencyStats:
 
 
 def times_apart(batch: int, latency_ms: float, images_per_s: float, streams: int = 1) -> float | None:
-    """Return how many times throughput and latency contradict each other, above `MOST_APART`; None where they agree.
+    """Return how many times throughput and latency contradict each other, above `MOST_APART`; None if they agree.
 
     Args:
-        latency_ms, images_per_s: NaN where it was not measured.
+        latency_ms, images_per_s: NaN if it was not measured.
         streams: how many shared the throughput.
     """
     in_flight = images_per_s * latency_ms / (1e3 * batch)

@@ -15,7 +15,7 @@ _PACKAGES = {
 
 
 def installed(package: str) -> str | None:
-    """Return the version of an installed package, None where it is not installed."""
+    """Return the version of an installed package, None if it is not installed."""
     return next((found.version for found in importlib.metadata.distributions(name=package)), None)
 
 

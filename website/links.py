@@ -78,7 +78,7 @@ def _is_elsewhere(address: str) -> bool:
 
 
 def _broken(page: Path, address: str, pages: dict[Path, _Page]) -> str:
-    """What is wrong with an address on `page`; empty where it leads somewhere or is not the site's."""
+    """What is wrong with an address on `page`; empty if it leads somewhere or is not the site's."""
     parts = urlsplit(address)
     if parts.scheme or parts.netloc:
         return ""

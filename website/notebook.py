@@ -46,7 +46,7 @@ def title(notebook: NotebookNode) -> str:
 
 
 def lead(notebook: NotebookNode) -> str:
-    """Return what the first cell says after "**You will**", as a sentence; empty where it says nothing of the kind."""
+    """Return what the first cell says after "**You will**", as a sentence; empty if it says nothing of the kind."""
     found = _LEAD.search(notebook.cells[0].source)
     text = "" if found is None else " ".join(found["text"].split())
     return text[:1].upper() + text[1:]

@@ -48,7 +48,7 @@ class Repository:
         return in_colab(self.url, notebook)
 
     def linked(self, page: str, target: str) -> str | None:
-        """Return the path, relative to the root, that a link on `page` leads to; None where nothing is there."""
+        """Return the path, relative to the root, that a link on `page` leads to; None if nothing is there."""
         path = (self.root / page).parent.joinpath(target.split("#")[0]).resolve()
         inside = path.exists() and self.root in path.parents
         return path.relative_to(self.root).as_posix() if inside else None

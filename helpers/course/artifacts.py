@@ -1,6 +1,6 @@
 """Where the steps keep what they hand on.
 
-artifact("resnet50.onnx")  # its path; where it is missing, an error that names the step to run
+artifact("resnet50.onnx")  # its path; if it is missing, an error that names the step to run
 """
 
 import re

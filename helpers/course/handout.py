@@ -89,7 +89,7 @@ def copy_pictures(step: Path, target: Path) -> None:
 
 
 def keep(notebooks: list[Path], labs: Path) -> Path | None:
-    """Copy notebooks to labs/.kept/<now>/ and return that folder; None where there is nothing to copy."""
+    """Copy notebooks to labs/.kept/<now>/ and return that folder; None if there is nothing to copy."""
     folder = labs / ".kept" / f"{datetime.datetime.now():%Y-%m-%d_%H-%M-%S_%f}"
     for path in notebooks:
         with atomic_path(folder / path.name) as temporary:
@@ -188,7 +188,7 @@ def _places(theirs: NotebookNode, ours: NotebookNode) -> dict[int, int]:
 
 
 def _merge(cell: NotebookNode, given: list[NotebookNode], at: int, worked_in: bool, marked: dict) -> list[str]:
-    """Put a student's cell, answer or outputs, in the place of the given one where it stays."""
+    """Put a student's cell, answer or outputs, in the place of the given one if it stays."""
     fresh = given[at]
     answer = fresh.metadata.get("nbgrader", {}).get("solution", False)
     if cell.source == fresh.source or (answer and worked_in):

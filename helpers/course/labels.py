@@ -10,7 +10,7 @@ Item = TypeVar("Item")
 
 
 def label(*, batch: int | None = None, precision: str | None = None, device: str | None = None) -> str:
-    """Return the label of a number, table or chart: engine and device, then batch size and precision where given.
+    """Return the label of a number, table or chart: engine and device, then batch size and precision if given.
 
     `device` is helpers.engine.backend's DEVICE unless given; it names the engine, its version and the hardware. The
     precision is what runs here: "FP16", or "FP16 asked, BF16 ran".

@@ -39,7 +39,7 @@ _LABELS = ",labels="
 def load_dataset(
     name: str = "digits", root: str | Path | None = None, progress: bool = True, source: Source | None = None
 ) -> DataSet:
-    """Return a data set by name, downloading it first where that is needed (digits are rendered as they are asked for).
+    """Return a data set by name, downloading it first if that is needed (digits are rendered as they are asked for).
 
     Args:
         name: "digits", "imagenette" or "cifar10"; with a place, "imagenet:" and a folder in one of ImageNet's layouts
@@ -77,7 +77,7 @@ def _absolute(place: str) -> Path:
 
 
 def _classes_by_name(name: str, folder: Path, root: Path) -> DataSet:
-    """Return the data set whose classes are the names of its class folders: those of train/ where there is one."""
+    """Return the data set whose classes are the names of its class folders: those of train/ if there is one."""
     train, validation = layout(folder)
     names = [path.name for path in class_folders(train or validation)]
     labels = labels_by_name(names, f"the classes are those of {train or validation}")
@@ -91,7 +91,7 @@ def prepare(name: str, root: str | Path | None = None) -> Path:
         The folder that holds all of it.
 
     Raises:
-        InputError, DataError: as from `load_dataset`; DataError also where the folder cannot be written.
+        InputError, DataError: as from `load_dataset`; DataError also if the folder cannot be written.
     """
     from helpers.data.models import MODELS, load_model
 

@@ -58,7 +58,7 @@ class DataSet:
         """Copy the first `limit` images of a split below `target`, one folder a class, and return `target`.
 
         Raises:
-            InputError, DataError: as from `images`; DataError also where `target` cannot be written.
+            InputError, DataError: as from `images`; DataError also if `target` cannot be written.
         """
         for path, _ in self.images(split, limit=limit):
             folder = Path(target, path.relative_to(self.place(split)).parts[0])
@@ -206,7 +206,7 @@ def folder_dataset(
 ) -> FolderDataSet:
     """Give the three splits of a training folder (or none) and a validation folder, as `layout` finds them.
 
-    The calibration split is made of links below `root`: training images, or, where there are none, images that are then
+    The calibration split is made of links below `root`: training images, or, if there are none, images that are then
     left out of validation.
     """
     train, validation = folders
@@ -238,7 +238,7 @@ def _fingerprint(places: Sequence[tuple[Path, Path]]) -> str:
 
 
 def _link(places: Sequence[tuple[Path, Path]], folder: Path) -> Path:
-    """Make a folder of links to images at the places given; copies where links cannot be made."""
+    """Make a folder of links to images at the places given; copies if links cannot be made."""
     if not places:
         raise DataError(f"too few images for a {folder.name} split; add images")
     if not folder.is_dir():

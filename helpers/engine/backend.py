@@ -40,7 +40,7 @@ _CHOICES = {
 
 
 class Loaded(NamedTuple):
-    """An engine: its name, its two modules, the device, and the package behind `cuda` where that is a GPU's."""
+    """An engine: its name, its two modules, the device, and the package behind `cuda` if that is a GPU's."""
 
     name: str
     trt: ModuleType
@@ -72,7 +72,7 @@ def _load_tensorrt() -> Loaded:
         raise EngineUnavailableError(
             f"TensorRT cannot be used here: {error}; on a machine with an NVIDIA GPU run: {install_command()}"
         ) from error
-    except Exception as error:  # both drivers raise classes of their own where there is no driver or no device
+    except Exception as error:  # both drivers raise classes of their own if there is no driver or no device
         raise EngineUnavailableError(
             f"TensorRT cannot be used here: {error}; it needs an NVIDIA GPU and its driver (try: nvidia-smi)"
         ) from error

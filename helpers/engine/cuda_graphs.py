@@ -46,7 +46,7 @@ class Graph:
 
 
 def why_no_graphs() -> str | None:
-    """Return in a few words why there are no CUDA graphs here; None where there are."""
+    """Return in a few words why there are no CUDA graphs here; None if there are."""
     if ENGINE != "tensorrt":
         return f"{DEVICE.partition(',')[0]} has no CUDA graphs: it launches no kernels"
     try:

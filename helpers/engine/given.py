@@ -15,7 +15,7 @@ def probe_engine(onnx: bytes, *ranges: Batches) -> bytes:
 
     Args:
         onnx: the model. It must be one that the parser takes.
-        ranges: min, opt and max of each profile's batch; none where the model's batch is fixed.
+        ranges: min, opt and max of each profile's batch; none if the model's batch is fixed.
 
     Optimization level 0 takes the first kernel that works: a small network is built in seconds on a GPU too.
     """

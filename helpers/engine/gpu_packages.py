@@ -17,7 +17,7 @@ _WHOLE = re.compile(r"tensorrt(-cu\d+)?(-bindings|-libs)?")  # tensorrt-lean, -r
 
 
 def cuda_major() -> int:
-    """Return 12 or 13: which CUDA the NVIDIA driver here runs; 13 where there is none to ask."""
+    """Return 12 or 13: which CUDA the NVIDIA driver here runs; 13 if there is none to ask."""
     try:
         import pynvml
 

@@ -109,7 +109,7 @@ def _is_float(tensor: "trt.ITensor") -> bool:
 
 
 def _modules(names: Sequence[str]) -> list[str]:
-    """Return the module of each layer; "" where its name has none."""
+    """Return the module of each layer; "" if its name has none."""
     scopes = [[part for part in name.split("/")[:-1] if part] for name in names]
     blocks = [next((part for part in scope[:2] if _BLOCK.fullmatch(part)), "") for scope in scopes]
     if not any(blocks):

@@ -48,7 +48,7 @@ def count_precisions(layers: list[Layer]) -> dict[str, int]:
 
 
 def ran_in(layers: Sequence[Layer], names: Collection[str]) -> dict[str, str]:
-    """Return the precision in which each named layer of the network ran, by the inspector; "other" where it tells none.
+    """Return the precision in which each named layer of the network ran, by the inspector; "other" if it tells none.
 
     A layer is found by its name among those that were fused; what was fused into a region without names is "other".
     """
@@ -80,7 +80,7 @@ def _stated(layer: Layer) -> str | None:
 
 
 def weights_precision(layer: Layer) -> str | None:
-    """Return the precision in which a layer's weights are stored; None where the inspector tells none."""
+    """Return the precision in which a layer's weights are stored; None if the inspector tells none."""
     weights = layer.get("Weights") or layer.get("ConvWeights")
     return _name(weights.get("Type")) if isinstance(weights, dict) else None
 

@@ -1,4 +1,4 @@
-"""How much memory a run takes: GPU memory through NVML, process memory where there is no GPU.
+"""How much memory a run takes: GPU memory through NVML, process memory if there is no GPU.
 
 with PeakMemory() as peak:
     engine.infer(batch)
@@ -40,9 +40,9 @@ def keep_freed_memory() -> bool:
 
 
 def gpu_memory_bytes(device: int = 0, *, whole_device: bool = False) -> int | None:
-    """Return the GPU memory of this process in bytes, as NVML sees it; None where there is no NVIDIA GPU or driver.
+    """Return the GPU memory of this process in bytes, as NVML sees it; None if there is no NVIDIA GPU or driver.
 
-    `device` counts as CUDA does: among those of CUDA_VISIBLE_DEVICES, where that is set.
+    `device` counts as CUDA does: among those of CUDA_VISIBLE_DEVICES, if that is set.
     Inside a container NVML cannot tell processes apart; then, and with `whole_device`, it is all that is in use there.
     """
     try:
@@ -123,7 +123,7 @@ class PeakMemory:
 
 
 def _reset_high_water_mark() -> bool:
-    """Ask the kernel to restart VmHWM; False where it cannot (not Linux, or /proc is read-only)."""
+    """Ask the kernel to restart VmHWM; False if it cannot (not Linux, or /proc is read-only)."""
     try:
         _CLEAR_REFS.write_text("5")
         return _high_water_mark() > 0

@@ -17,7 +17,7 @@ def measured_peaks(
 ) -> tuple[dict[str, float], float]:
     """Measure on `device` ("cpu" or "cuda").
 
-    On a CPU each is measured in what engines compute in there: fp16 and bf16 in bf16, or in fp32 where the processor
+    On a CPU each is measured in what engines compute in there: fp16 and bf16 in bf16, or in fp32 if the processor
     has no half precision, tf32 in fp32.
 
     Returns:
@@ -63,7 +63,7 @@ def _int8_on_gpu(torch: Any, left: Any, right: Any) -> Callable[[], Any]:
 def _int8_on_cpu(left: Any, right: Any, threads: int | None) -> Callable[[], Any]:
     """Return ONNX Runtime's product of unsigned by signed codes, as engines multiply them.
 
-    PyTorch's has no fast kernel where a processor has no VNNI: 2 giga-operations a second on an EPYC 7003, ONNX Runtime
+    PyTorch's has no fast kernel if a processor has no VNNI: 2 giga-operations a second on an EPYC 7003, ONNX Runtime
     239 and, in FP32, PyTorch 124.
     """
     import onnxruntime
@@ -98,7 +98,7 @@ def _bandwidth(torch: Any, device: str) -> float:
 def _best_seconds(torch: Any, device: str, work: Callable[[], Any]) -> float:
     """Return the shortest of many times: a peak is what the machine can do, not what it did on average.
 
-    Beside other processes few of them are undisturbed: a product of 1 ms takes 80 where a thread has to wait.
+    Beside other processes few of them are undisturbed: a product of 1 ms takes 80 if a thread has to wait.
     """
     wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
     work()

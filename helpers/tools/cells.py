@@ -24,7 +24,7 @@ def same_code(one: str, other: str) -> bool:
 
 @lru_cache(maxsize=1024)  # each use of a name looks through the cells
 def as_python(cell: str) -> str:
-    """Return a cell with IPython's magics as it runs them; as it is where IPython is not there.
+    """Return a cell with IPython's magics as it runs them; as it is if IPython is not there.
 
     Of a cell that begins with %%time or %%capture it is what stands below that line.
     """
@@ -52,13 +52,13 @@ def defines(cell: str, name: str) -> bool:
 
 
 def cells_of(namespace: Mapping[str, Any]) -> list[str]:
-    """Return the cells that ran, IPython's `In`; none where the notebook gave that name to a value of its own."""
+    """Return the cells that ran, IPython's `In`; none if the notebook gave that name to a value of its own."""
     cells = namespace.get("In")
     return cells if isinstance(cells, list) and all(isinstance(cell, str) for cell in cells) else []
 
 
 def cell_of(found: Any, name: str) -> str:
-    """Return the source of the cell that defined a function or class as `name`; empty where it is not known.
+    """Return the source of the cell that defined a function or class as `name`; empty if it is not known.
 
     IPython keeps the lines that ran, cut at more characters than Python's lines, such as U+2028 in a string. `In` has
     the text.

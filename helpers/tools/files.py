@@ -15,7 +15,7 @@ from trtcpu.errors import InputError
 
 _READ_BYTES = 1 << 20
 TEMPORARIES: set[Path] = set()
-"""Files and folders that are removed where this process ends without unwinding."""
+"""Files and folders that are removed if this process ends without unwinding."""
 
 
 @contextlib.contextmanager
@@ -44,7 +44,7 @@ def atomic_path(path: str | Path, within: Path | None = None) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def made_folders(folder: Path) -> Iterator[None]:
-    """Make `folder` and its parents; where the block fails, those that were made here and are empty go again.
+    """Make `folder` and its parents; if the block fails, those that were made here and are empty go again.
 
     Raises:
         OSError: they cannot be made.
@@ -172,7 +172,7 @@ def read_within(folder: str | Path, name: str, most: int) -> bytes:
 
 
 def _opened(folder: str | Path, name: str) -> int:
-    """Return the descriptor of a file in a folder; neither of them may be a link, where the system can tell."""
+    """Return the descriptor of a file in a folder; neither of them may be a link, if the system can tell."""
     if os.open not in os.supports_dir_fd:  # Windows
         return os.open(Path(folder) / name, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)

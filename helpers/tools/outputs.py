@@ -28,7 +28,7 @@ def onnx_outputs(model: bytes, images: np.ndarray) -> np.ndarray:
 
 
 def relative_error(outputs: np.ndarray, expected: np.ndarray) -> float:
-    """Return the L2 norm of the difference over the norm of what is expected; NaN where an output is none."""
+    """Return the L2 norm of the difference over the norm of what is expected; NaN if an output is none."""
     return float(np.linalg.norm(outputs - expected) / max(np.linalg.norm(expected), 1e-12))
 
 

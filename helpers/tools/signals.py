@@ -51,7 +51,7 @@ class _Ender:
         return 128 + number
 
     def watch(self, reader: socket.socket, numbers: set[int], grace_s: float) -> None:
-        """End the process where the main thread does not hear a signal within `grace_s` seconds, or hangs after it."""
+        """End the process if the main thread does not hear a signal within `grace_s` seconds, or hangs after it."""
         while received := reader.recv(1):
             if received[0] in numbers:
                 if not (self.heard.wait(grace_s) and self.ended.wait(_CLEANING_S)):
@@ -100,7 +100,7 @@ def _handled(ender: _Ender, grace_s: float) -> Iterator[None]:
             signal.signal(number, previous[number])
         signal.set_wakeup_fd(waker)
         ender.ended.set()
-        ender.heard.set()  # also where another library's handler took the signal
+        ender.heard.set()  # also if another library's handler took the signal
         writer.close()
         watcher.join()
         reader.close()

@@ -62,7 +62,7 @@ INT4 = Format("INT4", 4, tuple(map(float, range(8))))
 
 @dataclass(frozen=True)
 class Scheme:
-    """A format, and how many neighbours of a row share a scale: `group` of them, or a whole row where it is None.
+    """A format, and how many neighbours of a row share a scale: `group` of them, or a whole row if it is None.
 
     With `scale_format` the scales themselves are rounded to that format, under one float32 scale for the whole tensor.
     """

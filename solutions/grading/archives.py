@@ -45,7 +45,7 @@ class Download:
     Attributes:
         notebooks: the notebooks that came out, by their names in the download.
         lines: work that was not taken, and why.
-        others: how many files there are of each kind that nobody misses.
+        others: how many files of each kind were passed over.
     """
 
     def __init__(self, archive: Path, target: Path) -> None:

@@ -1,8 +1,8 @@
 """class.html: the class at a glance, from its grades and records; no script, nothing loaded from elsewhere.
 
 Difficulty and discrimination are those of classical test theory: the share of its points that a claim gave, and the
-correlation of that share with the student's other points of the 100 (item-rest correlation). A claim that others were
-asked gave 0 where a graded step has no record of it.
+correlation of that share with the student's other points of the 100 (item-rest correlation). If a graded step has no
+record of a claim that others have, the claim gave 0.
 """
 
 import datetime
@@ -25,7 +25,7 @@ from solutions.grading.outcome import usable_record
 from solutions.grading.step_record import GRADED, StepRecord
 from solutions.grading.untrusted.text import printable
 
-# Students without whom a correlation says nothing.
+# With fewer students a correlation says nothing.
 _FEWEST = 5
 
 

@@ -1,7 +1,8 @@
-"""Takes in what a learning platform gave: each student's notebook from downloaded/<step>/archive/ into submitted/.
+"""Takes in a learning platform's downloads: each student's notebook goes from downloaded/<step>/archive/ to submitted/.
 
-Whose a notebook is, its name says, or a folder's or a zip's around it, as Canvas, Blackboard, Moodle, ILIAS, Teams and
-people write them. students.csv says who is meant: by id, e-mail, canvas_id, or name in any order.
+A notebook's owner is in its file name, or in the name of a folder or zip around it, in the form of Canvas, Blackboard,
+Moodle, ILIAS or Teams, or as people write names. students.csv says who is meant: by id, e-mail, canvas_id, or first and
+last name in either order.
 """
 
 import datetime
@@ -30,7 +31,7 @@ from trtcpu.errors import InputError
 
 _COLLECTED = "collected.json"
 
-# How platforms write a name: `who`, and whatever else it says. What follows is the student's own, and may say anything.
+# How platforms name files: `who`, and what else the name tells. The student chose the rest, so it may be anything.
 PLATFORM_NAMES = {
     "canvas": re.compile(
         r"(?P<who>[^_]+)(?P<late>_late)?_(?P<canvas>\d+)_(?P<number>\d+)_.*?(-(?P<again>\d+))?(\.\w+)?", re.I | re.S
@@ -43,15 +44,15 @@ _VERSION = re.compile(r"version[ _-]?(\d+)", re.I)  # a folder of Teams
 
 @dataclass(frozen=True)
 class Handed:
-    """A notebook that a download has.
+    """A notebook found in a download.
 
     Attributes:
         name: its path in the download.
         file: where its content is.
-        student: whose it is.
-        when: when it was handed in, where the platform says so.
-        late: whether the platform says only that it was late.
-        version: orders several of one student, the newest last.
+        student: its owner's id.
+        when: when it was handed in, if the platform tells.
+        late: whether the platform tells only that it was late.
+        version: sorts a student's notebooks, the newest last.
     """
 
     name: PurePosixPath
@@ -63,7 +64,7 @@ class Handed:
 
 
 def collect(course: Course, *, only_look: bool = False) -> list[str]:
-    """Take in what is new in each downloaded/<step>/archive/, or `only_look` at what would be taken.
+    """Take in what is new in each downloaded/<step>/archive/; with `only_look`, only say what would be taken.
 
     Returns:
         A line for each of these steps, and one for each file that was left out.
@@ -110,7 +111,7 @@ def _collected(course: Course, step: str, roster: list[Student], only_look: bool
 
 
 def _put(course: Course, step: str, one: Handed) -> Iterator[str]:
-    """Put a notebook into submitted/ in place of what was there, and when it was handed in beside it."""
+    """Put a notebook into submitted/, in place of what was there, with a timestamp beside it."""
     submission, when = course.submitted(one.student, step), one.when
     shutil.rmtree(submission.parent, ignore_errors=True)
     if one.late and (deadline := _deadline(course, step)):
@@ -139,7 +140,7 @@ def _listed(archive: Path, root: Path) -> str:
 
 
 def names_taken(course: Course, step: str) -> dict[str, str]:
-    """Return what each student's notebook was called in the download that it was taken from."""
+    """Return the name that each student's notebook had in the download."""
     return _taken(course.root / "downloaded" / step / _COLLECTED)["names"]
 
 
@@ -192,7 +193,7 @@ def _untouched(file: Path) -> bool:
 
 
 class Names:
-    """Whom a name means: the students of a class list, or without one whoever it names."""
+    """Finds the student whom a name means: in the class list, or without a list by the name alone."""
 
     def __init__(self, roster: list[Student]) -> None:
         self._listed = bool(roster)
@@ -205,10 +206,10 @@ class Names:
         self._full.pop("", None)
 
     def handed(self, name: PurePosixPath, file: Path, step: str) -> Handed:
-        """Return a notebook of a download with whose it is.
+        """Return a downloaded notebook with its owner.
 
         Raises:
-            InputError: its name has no step or no student, or may mean several.
+            InputError: its name has no step or no student, or may mean several students.
         """
         before, there, _ = name.name.lower().partition(step)
         if not there:
@@ -241,10 +242,10 @@ class Names:
         return next((known for end in ends if (known := self._known("_".join(words[:end])))), None)
 
     def _known(self, name: str) -> str | None:
-        """Return the id of the student who is called so.
+        """Return the id of the student with this name.
 
         Raises:
-            InputError: several are.
+            InputError: several students have it.
         """
         if (key := _composed(name)) in self._ids:
             return self._ids[key]
@@ -256,7 +257,7 @@ class Names:
 
 
 def _told(one: Handed, said: dict[str, str | None]) -> Handed:
-    """Add what a platform's name says of the time."""
+    """Add what a platform's file name tells about the time."""
     late, when = bool(said.get("late")), said.get("when")
     number, again = (int(said.get(name) or 0) for name in ("number", "again"))
     if not when:
@@ -269,7 +270,7 @@ def _told(one: Handed, said: dict[str, str | None]) -> Handed:
 
 
 def _alone(parts: list[str]) -> str:
-    """Return the student without a class list: the first name, which then may have no underscore."""
+    """Return the student's id if there is no class list: the first part of the path, which may have no underscore."""
     name = unicodedata.normalize("NFC", next(filter(None, (part.strip(" _-") for part in parts)), ""))
     if not name:
         raise InputError("no student's name in it")

@@ -45,7 +45,7 @@ class GradeExecute(Execute):
     """
 
     started_ahead: ClassVar[Ahead | None] = None
-    """What was started ahead for the next submission of this process, if anything was."""
+    """What this process has started ahead for the next submission, or None."""
 
     record_timing = False
     shutdown_kernel = "immediate"
@@ -178,7 +178,7 @@ class GradeExecute(Execute):
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Measure how long nobody else can grade."""
+        """Count the time in which nobody else can grade."""
         self._alone_ends = time.monotonic() + self._alone_left
         try:
             yield

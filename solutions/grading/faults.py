@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from helpers.tools.files import temporary_path
 from trtcpu.errors import EngineError, LabError
 
-# What must still fit on the course's disk when a submission has run: what a full disk took, nobody can judge.
+# What must still fit on the course's disk after a submission has run: nothing can be judged if the disk was full.
 ROOM_BYTES = 1 << 20
 
 _OURS = {getattr(errno, name) for name in "ENOSPC EDQUOT EROFS EACCES EPERM EIO EMFILE ENFILE ENOMEM".split()}
@@ -24,7 +24,7 @@ class CourseError(LabError):
 
 
 def course_fault(error: BaseException | None) -> CourseError | None:
-    """Return what is wrong with the course where that made `error`; None where the submission did."""
+    """Return the fault of the course that caused `error`; None if the submission caused it."""
     while error is not None:
         if isinstance(error, CourseError):
             return error
@@ -40,7 +40,7 @@ def course_fault(error: BaseException | None) -> CourseError | None:
 
 @contextmanager
 def course_faults() -> Iterator[None]:
-    """Raise the CourseError in place of whatever the course's disk or gradebook made fail in the block."""
+    """Raise a CourseError in place of an error in the block that the course's disk or gradebook caused."""
     try:
         yield
     except (LabError, OSError, SQLAlchemyError, InvalidEntry) as error:
@@ -50,7 +50,7 @@ def course_faults() -> Iterator[None]:
 
 
 def need_room(folder: Path) -> None:
-    """Raise OSError (no space, read-only, no permission) where a megabyte cannot be written into `folder`."""
+    """Raise OSError (no space, read-only, no permission) if a megabyte cannot be written into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     with temporary_path(folder / "room") as path, path.open("wb") as file:
         file.write(bytes(ROOM_BYTES))

@@ -119,7 +119,7 @@ def _chart(path: Path) -> str:
 def _result(cell: NotebookNode, records: Path, pending: set[str]) -> dict[str, Any]:
     """Return what is shown of a graded cell.
 
-    `lost` are its claims without full points; `reason` says why points are missing where no claim does.
+    `lost` are its claims without full points; `reason` says why points are missing if no claim does.
     """
     about, name = cell.metadata.nbgrader, cell.metadata.nbgrader.grade_id
     record = usable_record(records / f"{name}.json")[0] if is_test_cell(cell) else None

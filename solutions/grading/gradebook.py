@@ -135,7 +135,7 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _move_away(path: Path, folder: Path) -> None:
-    """Keep a lost gradebook, and the SQLite journal that belongs to it if a run was killed."""
+    """Move a lost gradebook to `folder`, with the SQLite journal that a killed run may have left."""
     for part in (path, Path(f"{path}-journal")):
         if os.path.lexists(part):
             folder.mkdir(exist_ok=True)

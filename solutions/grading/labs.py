@@ -120,7 +120,7 @@ def make_labs(course: Course, target: Path) -> Path | None:
     """Write every step that is present to `target`/<step>/ and remove the notebooks of steps that are gone.
 
     Returns:
-        The folder where notebooks are that somebody had worked in; None where there were none.
+        The folder with the notebooks that somebody had worked in; None if there were none.
 
     Raises:
         InputError: a step could not be made, would show what students must not see, or what lies there is no notebook.
@@ -160,7 +160,7 @@ def hand_out(course: Course, folder: Path) -> None:
 
 
 def _take_out(notebook: NotebookNode, name: str) -> None:
-    """Remove the answers and what was noted of their execution; InputError where students could see more of ours."""
+    """Remove the answers and the notes of their execution. Raises InputError if students could see more of ours."""
     notebook.cells = [cell for cell in notebook.cells if "answers" not in cell.metadata.get("tags", [])]
     for number, cell in enumerate(notebook.cells, 1):
         cell.metadata.pop(ABOUT, None)
@@ -169,7 +169,7 @@ def _take_out(notebook: NotebookNode, name: str) -> None:
 
 
 def _open_elsewhere(notebook: NotebookNode, path: str) -> None:
-    """Below the title, link Colab and the messages of the checks; then put the cell that fetches the lab."""
+    """Add links to Colab and to the checks' messages below the title, then the cell that fetches the lab."""
     title, *rest = notebook.cells[0].source.split("\n", 1)
     links, messages = [], f"messages/{Path(path).stem}.md"
     if is_published(address := repository_address(ROOT)):
@@ -254,9 +254,9 @@ def digest(cell: NotebookNode) -> str:
 
 
 def outdated(course: Course) -> list[str]:
-    """Return a line for each step with outputs of other code than its cells', and one where the devices differ.
+    """Return a line for each step whose outputs come from other code than its cells', and one if the devices differ.
 
-    The eight steps are read as one book: one device made them all. An optional notebook is read for itself.
+    The eight steps are read as one book, so one device must have made them all. An optional notebook stands alone.
     """
     notebooks = {step: read_notebook(course.source(step)) for step in course.present}
     devices = {step: notebook.metadata.get(ABOUT, {}).get("device", "none") for step, notebook in notebooks.items()}
@@ -294,7 +294,7 @@ def write() -> None:
 def pack(
     strict: Annotated[bool, typer.Option(help="Refuse where solutions/ has outputs of other code.")] = False,
 ) -> None:
-    """Pack the course in the current folder; warn where solutions/ has outputs of other code."""
+    """Pack the course in the current folder; warn if solutions/ has outputs of other code."""
     target = Path("dist") / f"{BUNDLE}.zip"
     with one_line_a_fault():
         if strict and (old := outdated(Course.at("."))):
@@ -311,7 +311,7 @@ def pack(
 
 @app.command()
 def check() -> None:
-    """Warn where solutions/ has outputs of other code: students get no outputs, so only a strict `pack` refuses it."""
+    """Warn if solutions/ has outputs of other code: students get no outputs, so only a strict `pack` refuses it."""
     if old := outdated(Course.at(".")):
         print("warning: outputs in solutions/ are of other code than their cells; `make solutions KEEP=1` renews them")
         print("\n".join(f"  {line}" for line in old))

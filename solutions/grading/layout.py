@@ -119,7 +119,7 @@ def answers_kept(root: Path) -> Iterator[None]:
 
 
 def settings() -> dict[str, str]:
-    """Return the variables that decide what is graded and how; where they leave it open, course.toml does."""
+    """Return the variables that decide what is graded and how; if they leave it open, course.toml does."""
     found = {"TRT_LAB_ENGINE": TERM.engine, "TRT_LAB_MODEL": TERM.model, "TRT_LAB_API": ""}
     found |= {name: os.environ[name] for name in found if os.environ.get(name, "auto") != "auto"}
     return {name: value for name, value in found.items() if value}

@@ -1,9 +1,9 @@
-"""Who waits for whom: one run at a time grades a course, and who measures time is alone on the machine.
+"""Locks: only one run at a time grades a course, and a cell that measures time is alone on the machine.
 
-A lock on a file in its folder is the course's. All who grade on a machine share a gate, and a cell passes it before it
-runs. The gate is two files that are locked (flock). The first one is held for a moment by everybody who comes, and by
-one who wants to be alone until the others have left: nobody overtakes it. All locks end with the process that holds
-them.
+A course's lock is on a file in its folder. All graders on a machine share a gate, which each cell passes before it
+runs. The gate is two locked files (flock), the entry and the room. Everybody locks the entry for a moment. Whoever
+wants to be alone keeps it locked until the others have left the room, so that nobody overtakes. All locks end with the
+process that holds them.
 """
 
 import datetime
@@ -47,19 +47,19 @@ def course_lock(root: Path, *, wait: bool = False, say: Callable[[str], None] = 
 
 
 def other_holder(root: Path) -> str | None:
-    """Return a line about who grades the course now; None where nobody does."""
+    """Return a line about who is grading the course now; None if nobody is."""
     with _opened(root) as file:
         return _holder(file)
 
 
 def _opened(root: Path) -> FileIO:
-    """Open the lock's file, and no link in its place."""
+    """Open the lock's file, but never through a link."""
     path = root / LOCK_FILE
     return open(path, "a+b", buffering=0, opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o644))
 
 
 def _holder(file: FileIO) -> str | None:
-    """Return a line about the process that holds the lock; None where nobody did, and this one does now."""
+    """Take the lock and return None. If another process holds it, return a line about that process."""
     with suppress(BlockingIOError):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return None
@@ -82,7 +82,7 @@ class Gate:
 
     @contextmanager
     def passed(self, *, alone: bool) -> Iterator[None]:
-        """Run the block when nobody measures time; `alone`, when nobody else runs one at all."""
+        """Run the block while nobody measures time; with `alone`, while nobody else runs a cell."""
         with self._opened("entry") as entry, self._opened("room") as room:
             fcntl.flock(entry, fcntl.LOCK_EX)
             fcntl.flock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
@@ -91,7 +91,7 @@ class Gate:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Run the block when nobody else has a turn: where the sandbox lets submissions see each other."""
+        """Run the block while nobody else has a turn, for a sandbox in which submissions could see each other."""
         with self._opened("turn") as turn:
             fcntl.flock(turn, fcntl.LOCK_EX)
             yield
@@ -100,8 +100,8 @@ class Gate:
     def _opened(self, name: str) -> Iterator[int]:
         """Open a file of the gate for the block.
 
-        In the end it is unlocked and closed: a copy of this process, forked meanwhile, would hold a lock that is only
-        closed here.
+        It is unlocked before it is closed: a process that was forked meanwhile would keep a lock that is only closed
+        here.
         """
         file = os.open(self._folder / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:

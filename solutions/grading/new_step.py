@@ -1,8 +1,8 @@
 """`python -m solutions.grading.new_step 17_padding`: lays out a step, and says what comes next.
 
-That is its entry in the table, and the files of templates/new_step/ with its names in them. The templates hold an
-example: one task with one point, a wrong and a right solution. Function, grade_ids, visible check and point are named
-after the step, since the course has each of these names once.
+It writes the step's entry in the table, and the files of templates/new_step/ with the step's names in them. The
+templates hold an example: one task with one point, a wrong and a right solution. Function, grade_ids, visible check and
+point are named after the step, since the course has each of these names once.
 """
 
 import re
@@ -68,7 +68,7 @@ def lay_out(name: str, root: Path) -> list[str]:
 
 
 def _free(name: str, table: str) -> tuple[str, str]:
-    """Return the number and the word of a new step's name; InputError where it can be none, or one of them is taken."""
+    """Return the number and word of a new step's name. Raises InputError if it is malformed, or one is taken."""
     found = _NAME.fullmatch(name)
     if not found:
         raise InputError(

@@ -12,7 +12,7 @@ from trtcpu.errors import LabError
 # What runs after a test cell's visible check of a notebook of our own and decides its points. No notebook holds it.
 CLAIMS = "from solutions.checks import grade_cell\n\ngrade_cell({cell!r}, globals())"
 # What runs in place of a submission's visible check: it answers the judge, who decides elsewhere.
-# The check says nothing in grading, and its line raises where one of several functions is missing: the others' claims
+# The check says nothing in grading, and its line raises if one of several functions is missing: the others' claims
 # are asked all the same.
 ANSWERS = "from helpers.checks.probes.serve import serve\n\nserve({door!r}, globals())"
 
@@ -29,7 +29,7 @@ def decided_outputs(record: Path, points: float, fault: str | None) -> list[Note
     Args:
         record: the file that the cell's record is in, if it wrote one.
         points: what the cell is worth in the gradebook.
-        fault: why the cell did not run to its end, None where it did.
+        fault: why the cell did not run to its end, None if it did.
     """
     found, refused = usable_record(record)
     outputs = []
@@ -46,7 +46,7 @@ def decided_outputs(record: Path, points: float, fault: str | None) -> list[Note
 
 
 def usable_record(path: Path) -> tuple[Record | None, str]:
-    """Return the record in a file, None where there is none that can be used, and why what is there is refused."""
+    """Return the record in a file; None if there is no usable one, with the reason if there is a file."""
     if not os.path.lexists(path):
         return None, ""
     if path.parent.is_symlink():

@@ -50,8 +50,8 @@ class Moved:
     """A claim whose points differ.
 
     Attributes:
-        why: what it says now, or said before where it says nothing now.
-        note: MEASURED or OVERRULED where one of these holds.
+        why: its message now, or the earlier one if it has none now.
+        note: MEASURED or OVERRULED, if one of them applies.
     """
 
     student: str
@@ -116,10 +116,10 @@ def _why(old: ClaimResult, new: ClaimResult) -> str:
 
 
 def publish(course: Course, other: Course, student: str, steps: list[str]) -> Iterator[tuple[str, str]]:
-    """Take a student's steps that were graded in `other` since into the course.
+    """Take the steps of a student that were graded in `other` into the course.
 
     Yields:
-        Each of them and what became of it: PUBLISHED, or why it was left out.
+        Each of these steps with PUBLISHED, or with the reason why it was left out.
     """
     ours, theirs = Journal(course, student), Journal(other, student)
     for step in steps:
@@ -218,7 +218,7 @@ def _compare(
 
 
 def _counted(found: list[Moved]) -> int:
-    """Return how many students' points move by neither chance nor a person's word."""
+    """Return how many students' points move, without those that were measured again or that a person decided."""
     return len({one.student for one in found if not one.note})
 
 

@@ -1,6 +1,6 @@
-"""Gives a submitted notebook the course's own test cells back: deleted, doubled, edited or relabelled ones.
+"""Restores the course's test cells in a submitted notebook: those that were deleted, copied, edited or relabelled.
 
-Where a cell is, the student decides; what a test cell says and what it is worth, the source notebook does.
+The student decides where a cell stands. The source notebook decides what a test cell says and what it is worth.
 """
 
 from copy import deepcopy
@@ -27,7 +27,7 @@ EXPLORE, SKIP = "explore", "skip-execution"
 class RestoreCells(NbGraderPreprocessor):
     """nbgrader's step before all others of `autograde`: `restore` with the course's source notebook."""
 
-    locked_by_us = Bool(False, help="Whether who started this holds the course's lock.").tag(config=True)
+    locked_by_us = Bool(False, help="Whether the caller holds the course's lock.").tag(config=True)
 
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
         """Mend `nb`, a notebook of `resources["nbgrader"]`'s assignment."""
@@ -75,7 +75,7 @@ def restore(notebook: NotebookNode, source: NotebookNode, config: Any = None) ->
             kept.append(cell)
     notes += _put_back(kept, ours)
     notebook.cells = kept
-    notebook.update(normalize(notebook)[1])  # where a cell that was put back has the id of another one
+    notebook.update(normalize(notebook)[1])  # if a cell that was put back has the id of another one
     return list(dict.fromkeys(notes))
 
 

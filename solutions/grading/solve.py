@@ -38,7 +38,7 @@ from trtcpu.errors import EngineError, LabError
 
 RESULTS = Path("results/solutions")
 
-# What ran of a notebook, in the step's folder while it runs; it stays where the notebook did not reach its end.
+# What ran of a notebook, in the step's folder while it runs; it stays if the notebook did not reach its end.
 UNFINISHED = "unfinished.ipynb"
 
 CELL_SECONDS = 900
@@ -50,8 +50,8 @@ _WIDGET = "application/vnd.jupyter.widget-view+json"
 def solve(course: Course, steps: list[str], target: Path, say: Callable[[str], None]) -> None:
     """Execute `steps` in order and write each to `target`/<step>/.
 
-    The steps share `target`/artifacts; where these are all steps, it is removed first, so that every file is made anew.
-    What a step needs of one that is not executed before it may lie there; where it does not, the reference's is lent.
+    The steps share `target`/artifacts; if these are all steps, it is removed first, so that every file is made anew.
+    What a step needs of one that is not executed before it may lie there; if it does not, the reference's is lent.
 
     Raises:
         EngineError: a cell failed, or a solution did not get its points; the message names step and cell.

@@ -1,6 +1,7 @@
-"""Who is in the class and what they have handed in; what cannot be graded is named in one clear line.
+"""The class list and the submissions. A submission that cannot be graded gets one clear line.
 
-students.csv in the course's folder is the class list: names for formgrader, and whose a downloaded file is.
+The class list is students.csv in the course's folder. It gives formgrader the names, and says who owns a downloaded
+file.
 """
 
 import csv
@@ -29,7 +30,7 @@ MOST_FILES = 1_000
 
 @dataclass(frozen=True)
 class Student:
-    """A line of the class list; what is not known is empty."""
+    """A line of the class list. Unknown fields are empty."""
 
     id: str
     first_name: str = ""
@@ -40,9 +41,9 @@ class Student:
 
 @dataclass
 class Submission:
-    """One student's folder: the steps handed in, and lines about what was found there.
+    """One student's folder: the steps handed in, and notes about what was found there.
 
-    `refused` says that the folder cannot be a student's: a name that cannot be one, or a link.
+    `refused` folders are not graded: they are links, or their names cannot be a student's.
     """
 
     student: str
@@ -52,7 +53,7 @@ class Submission:
 
 
 def find_submissions(course: Course, steps: list[str]) -> list[Submission]:
-    """Return every student's submission, in order of their names.
+    """Return every student's submission, sorted by name.
 
     Raises:
         InputError: submitted/ is not there or holds no folder.
@@ -68,7 +69,7 @@ def find_submissions(course: Course, steps: list[str]) -> list[Submission]:
 def chosen_part(
     everybody: list[Submission], all_steps: list[str], students: list[str] | None, steps: list[str] | None
 ) -> tuple[list[Submission], list[str]]:
-    """Return the submissions and the steps that were asked for; all where nothing was.
+    """Return the submissions and steps that were asked for, or all of them if none were named.
 
     Raises:
         InputError: there is no such student or step.
@@ -125,17 +126,17 @@ def name_fault(name: str) -> str | None:
 
 
 def check_files(course: Course, student: str, step: str) -> None:
-    """Look at what nbgrader would read and copy of a submission, before anything of it is read.
+    """Check the files of a submission that nbgrader would read or copy, before any of them is read.
 
     Raises:
-        InputError: the step's folder, its notebook or another file is a link or no plain file, or all are too large or
-            too many.
+        InputError: the step's folder, its notebook or another file is a link or not a regular file, or the files are
+            too large or too many.
     """
     notebook = course.submitted(student, step)
     if notebook.parent.is_symlink():
         raise InputError(f"the folder {step} is a link, and links are not followed; put the files themselves there")
     number = sum(not name.endswith(".ipynb") for _, _, names in os.walk(notebook.parent) for name in names)
-    if number > MOST_FILES:  # asked first: the time of nbgrader's look grows with the square of their number
+    if number > MOST_FILES:  # first, since nbgrader's search takes quadratic time
         raise InputError(f"the folder {step} has {number:,} files; at most {MOST_FILES:,} are taken")
     others = find_all_files(str(notebook.parent), [*course.config.CourseDirectory.ignore, "*.ipynb"])
     total = 0
@@ -162,13 +163,13 @@ def check_notebook(course: Course, student: str, step: str) -> list[str]:
 
 
 def read_roster(course_folder: Path) -> list[Student]:
-    """Return the students of students.csv, in its order; none where there is no such file.
+    """Return the students in students.csv in order; an empty list if there is no such file.
 
     Its first line names the columns: id, and first_name, last_name, email in any order; others are ignored. Commas or
     semicolons separate them.
 
     Raises:
-        InputError: it is not UTF-8, has no column id, or an id is missing or there twice.
+        InputError: it is not UTF-8, has no column id, or an id is missing or appears twice.
     """
     path = course_folder / ROSTER
     if not path.is_file():
@@ -192,7 +193,7 @@ def read_roster(course_folder: Path) -> list[Student]:
 
 
 def note_strangers(roster: list[Student], submissions: list[Submission]) -> list[str]:
-    """Return who handed in and is not in the roster; where there is one, their submissions get a note."""
+    """Return who handed in but is not in the roster. If there is a roster, add a note to their submissions."""
     known = {student.id for student in roster}
     strangers = [one for one in submissions if one.student not in known and not one.refused]
     for stranger in strangers if roster else []:
@@ -201,11 +202,11 @@ def note_strangers(roster: list[Student], submissions: list[Submission]) -> list
 
 
 def enrol(gradebook: Gradebook, roster: list[Student], submissions: list[Submission]) -> list[str]:
-    """Put everybody's names into the gradebook, where formgrader takes them from; return who handed in nothing.
+    """Write everybody's names to the gradebook, where formgrader reads them; return who handed in nothing.
 
-    Who is not in the roster goes by their id, until somebody enters names in formgrader.
+    A student who is not in the roster is shown by id until somebody enters a name in formgrader.
     """
-    # Who has no name would be shown as "None, None".
+    # Without a name, formgrader would show "None, None".
     named = {one.id for one in gradebook.students if one.first_name is not None and one.last_name is not None}
     strangers = [Student(name) for name in note_strangers(roster, submissions) if name not in named]
     for student in [*roster, *strangers]:

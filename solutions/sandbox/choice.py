@@ -64,7 +64,7 @@ def chosen(unsafe: bool = False) -> str:
 
 @functools.cache
 def trouble(kind: str) -> str:
-    """Return why a sandbox does not work on this machine, in one line; empty where it does."""
+    """Return why a sandbox does not work on this machine, in one line; empty if it does."""
     if not _LINUX:
         return f"{sys.platform} has none"
     with tempfile.TemporaryDirectory(prefix="trtlab-") as folder:
@@ -114,7 +114,7 @@ def _bubblewrapped(argv: list[str], room: Room, environment: dict[str, str]) -> 
 
 
 def _closed_proc(gpu: bool) -> list[str]:
-    """Return the options that make /proc read-only: where root grades, sysctls would be the submission's to write.
+    """Return the options that make /proc read-only: if root grades, sysctls would be the submission's to write.
 
     CUDA gives its threads names, by /proc/self/task/N/comm: for it processes stay writable, and all else is closed.
     """

@@ -1,4 +1,4 @@
-"""Control groups: what memory is left in ours, and a group for a sandboxed process where this user may make one.
+"""Control groups: what memory is left in ours, and a group for a sandboxed process if this user may make one.
 
 https://docs.kernel.org/admin-guide/cgroup-v2.html says what the files are. A group can be made as root on most
 machines, and in a session that systemd has given its own part of the tree; in most containers none. The watch holds the
@@ -21,7 +21,7 @@ _FILES_2, _FILES_1 = (
     ("memory.max", "memory.current", ""),
     ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
 )
-# What counts as used of a group's memory, and is given back where somebody needs it.
+# What counts as used of a group's memory, and is given back if somebody needs it.
 _RECLAIMED = ("active_file", "inactive_file", "slab_reclaimable")
 
 
@@ -64,7 +64,7 @@ class Group:
 
     @classmethod
     def made(cls, limits: Limits) -> "Group | None":
-        """Return a new group in the nearest of those above us that has memory to give; None where none can be made."""
+        """Return a new group in the nearest of those above us that has memory to give; None if none can be made."""
         for own in (path for controllers, path in _own_groups() if not controllers):
             for parent in (own, *own.parents):
                 folder = _ROOT / parent / f"trt-lab-{uuid.uuid4().hex[:12]}"

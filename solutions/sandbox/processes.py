@@ -24,9 +24,9 @@ _RESIDENT, _PROPORTIONAL = ("RssAnon:", "RssShmem:", "VmSwap:"), ("Pss_Anon:", "
 
 
 def tree(pid: int, born: str | None = None, most: int | None = None) -> list[int]:
-    """Return `pid` and all processes below it that live, parents first; empty where it is gone.
+    """Return `pid` and all processes below it that live, parents first; empty if it is gone.
 
-    With `born`, also where the number has gone to another process. Looks for no more than `most`.
+    With `born`, also if the number has gone to another process. Looks for no more than `most`.
     """
     if born is not None and born_at(pid) != born:
         return []
@@ -48,7 +48,7 @@ def _children(pid: int) -> list[int]:
 
 
 def born_at(pid: int) -> str:
-    """Return when a process was started, as /proc says; empty where there is none."""
+    """Return when a process was started, as /proc says; empty if there is none."""
     with contextlib.suppress(*_GONE):
         return _read(f"/proc/{pid}/stat").rpartition(")")[2].split()[19]
     return ""
@@ -105,7 +105,7 @@ def _stands(pid: int) -> bool:
 
 
 def _state(pid: int) -> tuple[str, str]:
-    """Return a process's name and what it does; it is dead where it is gone."""
+    """Return a process's name and what it does; it is dead if it is gone."""
     with contextlib.suppress(*_GONE):
         found = psutil.Process(pid)
         return found.name(), found.status()
@@ -130,7 +130,7 @@ def _minder_of(pid: int) -> int | None:
 
 
 def memory_bytes(pids: list[int], limit: int) -> int:
-    """Return the memory of processes; what they share is counted once where the sum would pass the limit."""
+    """Return the memory of processes; what they share is counted once if the sum would pass the limit."""
     total = sum(_memory(pid, "status", _RESIDENT) for pid in pids)
     return total if total <= limit else min(total, sum(_memory(pid, "smaps_rollup", _PROPORTIONAL) for pid in pids))
 

@@ -66,7 +66,7 @@ class SandboxProvisioner(LocalProvisioner):
             await asyncio.to_thread(interrupt if signum == signal.SIGINT else end, self.pid)
 
     async def cleanup(self, restart: bool = False) -> None:
-        """End what is left, and remove the scratch where nobody named one."""
+        """End what is left, and remove the scratch if nobody named one."""
         if self.watch is not None:
             await asyncio.to_thread(self.watch.stop)
         self._stack.close()

@@ -17,7 +17,7 @@ INSIDE = Path(__file__).parent / "inside"
 # NVIDIA's devices, as globs below /.
 GPU_FILES = ("dev/nvidia*", "dev/nvidia-caps/*")
 
-# What limits the threads of libraries; OpenBLAS and MKL go by the first where theirs is not set.
+# What limits the threads of libraries; OpenBLAS and MKL go by the first if theirs is not set.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 # All that a sandboxed process gets of our environment; what else it needs is named by its `Room`.

@@ -19,7 +19,7 @@ class Done:
 
     Attributes:
         returncode: Its exit status; 128 and the number of a signal that ended it.
-        ended_by: The limit that ended it, as a clause that begins with "it"; empty where it ended by itself.
+        ended_by: The limit that ended it, as a clause that begins with "it"; empty if it ended by itself.
     """
 
     returncode: int

@@ -117,7 +117,7 @@ def _left(folder: Path) -> int:
 
 
 def passed(folder: Path, limits: Limits) -> str:
-    """Return which limit of a scratch is reached, as a clause that begins with "it"; empty where none is."""
+    """Return which limit of a scratch is reached, as a clause that begins with "it"; empty if none is."""
     too_many = f"it made more than its limit of {limits.scratch_files:,} files"
     too_much = f"it wrote more than its limit of {limits.scratch_bytes >> 20:,} MiB"
     if folder.is_mount():

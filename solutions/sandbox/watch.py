@@ -1,4 +1,4 @@
-"""Watches a sandboxed process from outside and ends it where it uses more than its limits."""
+"""Watches a sandboxed process from outside and ends it if it uses more than its limits."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ from solutions.sandbox.processes import born_at, end, memory_bytes, paused, thre
 from solutions.sandbox.room import Limits, Room
 from trtcpu.errors import EngineError
 
-# How `Watch.ended_by` begins where the machine's disk or memory is full, whoever filled it.
+# How `Watch.ended_by` begins if the machine's disk or memory is full, whoever filled it.
 MACHINE_FULL = "it was ended since the machine's"
 
 POLL_S = 0.1
@@ -25,9 +25,9 @@ _MIB, _MOST = 1 << 20, 1 << 62
 
 
 class Watch:
-    """Ends the process `pid` and all that it started where they pass `limits`; looks at once, until `stop`.
+    """Ends the process `pid` and all that it started if they pass `limits`; looks at once, until `stop`.
 
-    Ten times a second a thread adds up memory, processes, the scratch folder and the time; where a control group can be
+    Ten times a second a thread adds up memory, processes, the scratch folder and the time; if a control group can be
     had, the kernel holds memory and tasks besides.
 
     Where the machine's own disk or memory is full, all processes are ended, and none is to blame: `machine_full`.
@@ -36,7 +36,7 @@ class Watch:
         kernel: whether it sends messages to this process, whose memory they take.
 
     Attributes:
-        ended_by: The limit that was passed, as a clause that begins with "it"; empty where none was.
+        ended_by: The limit that was passed, as a clause that begins with "it"; empty if none was.
         process: The process's number, and when it was started: the number may go to another one.
     """
 
@@ -49,7 +49,7 @@ class Watch:
         self._readable = memory_bytes([os.getpid()], _MOST) + limits.unread_bytes if kernel else _MOST
         self._group = Group.made(limits)
         self._over = threading.Event()
-        with contextlib.suppress(OSError):  # where the machine's memory ends, it goes before the grader
+        with contextlib.suppress(OSError):  # if the machine's memory ends, it goes before the grader
             Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
         self._thread = threading.Thread(target=self._poll, name=f"watch-{pid}", daemon=True)
         self._thread.start()
@@ -74,7 +74,7 @@ class Watch:
             yield
 
     def stop(self) -> None:
-        """Stop watching, and end the process where it still runs."""
+        """Stop watching, and end the process if it still runs."""
         self._over.set()
         self._thread.join()
         end(*self.process)
@@ -125,7 +125,7 @@ class Watch:
 
 
 def _full(folder: Path) -> str:
-    """Return that the machine's disk, on which a folder lies, or its memory is full; empty where neither is."""
+    """Return that the machine's disk, on which a folder lies, or its memory is full; empty if neither is."""
     if free_memory() < _FREE_BYTES:
         return f"{MACHINE_FULL} memory is full: less than {_FREE_BYTES // _MIB} MiB are left"
     if folder.is_mount():

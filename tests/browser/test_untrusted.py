@@ -45,7 +45,7 @@ def served(hostile: Course, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture
 def said(page: Page) -> list[str]:
-    """What a page says in dialogs and of its policy: nothing where no stranger's script ran and none of ours failed."""
+    """What a page says in dialogs and of its policy: nothing if no stranger's script ran and none of ours failed."""
     lines: list[str] = []
     page.on("dialog", lambda dialog: (lines.append(f"dialog: {dialog.message}"), dialog.dismiss()))
     page.on("pageerror", lambda error: lines.append(f"error: {error}"))

@@ -105,7 +105,7 @@ def build(
     network_flags: int | None = None,
     verbosity: str = "DETAILED",
 ) -> bytes | None:
-    """Build a plan, FP32 without TF32 plus the `flags`; None where the engine refuses.
+    """Build a plan, FP32 without TF32 plus the `flags`; None if the engine refuses.
 
     Args:
         customize: called with (network, config) before the build.

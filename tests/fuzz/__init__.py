@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 __all__ = ["ASKED", "JSON", "cases", "spoilt"]
 
 ASKED: list[int] = []
-"""How many cases `--fuzz-cases` asks for, which need their time; empty where it does not."""
+"""How many cases `--fuzz-cases` asks for, which need their time; empty if it does not."""
 
 
 def cases(sample: int, tests: int = 1) -> settings:

@@ -67,7 +67,7 @@ class Trial:
 
     @property
     def points(self) -> float:
-        """The attacker's points, in the grades or the gradebook, where it has more; none where there are no grades."""
+        """The attacker's points, in the grades or the gradebook, where it has more; none if there are no grades."""
         return max(kept.get(self.student, 0.0) for kept in (self.seen.points, self.seen.booked))
 
     @property

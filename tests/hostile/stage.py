@@ -100,7 +100,7 @@ def _set_environment(sandbox: str) -> None:
 
 
 def _read(seen: Seen, students: list[str]) -> None:
-    """Read what was written of the class and of these students; nothing where it has no grades."""
+    """Read what was written of the class and of these students; nothing if it has no grades."""
     try:
         grades = json.loads((_COURSE / "grades.json").read_text())["students"]
         seen.points = {row["student"]: row["total"] or 0.0 for row in grades}

@@ -69,7 +69,7 @@ class Outside:
         }
 
     def changes(self) -> str:
-        """Return what was done to it, in a few words; empty where nothing was. What was left in the machine goes."""
+        """Return what was done to it, in a few words; empty if nothing was. What was left in the machine goes."""
         left = [process for process in psutil.process_iter(["cmdline"]) if self._is_left(process)]
         for process in left:
             process.kill()
@@ -126,7 +126,7 @@ def outside() -> Iterator[Outside]:
 
 
 def attempt(escape: Escape, kind: str) -> str:
-    """Try one way out of a sandbox of `kind`; return what was reached, empty where nothing was."""
+    """Try one way out of a sandbox of `kind`; return what was reached, empty if nothing was."""
     with outside() as there, temporary(escape.limits) as folder:
         variables = {"OUTSIDE": json.dumps(there.names())}
         argv = [sys.executable, "-I", "-S", "-c", PRELUDE + escape.code]
@@ -135,7 +135,7 @@ def attempt(escape: Escape, kind: str) -> str:
 
 
 def _reached(escape: Escape, done: Done) -> str:
-    """Return what the way out itself says that it reached; empty where it reached nothing."""
+    """Return what the way out itself says that it reached; empty if it reached nothing."""
     if ESCAPED.encode() in done.stdout:
         return done.stdout.decode(errors="replace").partition(ESCAPED)[2].splitlines()[0].strip()[:60] or "reached"
     if len(done.stdout) > OUTPUT_BYTES:

@@ -60,5 +60,5 @@ def _rule(raw: dict[str, Any]) -> Rule:
 
 
 def reason_of(mutant: Mutant) -> str:
-    """Return why the mutant is equivalent; empty where it is not listed."""
+    """Return why the mutant is equivalent; empty if it is not listed."""
     return next((rule.reason for rule in equivalents() if rule.matches(mutant)), "")

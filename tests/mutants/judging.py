@@ -44,7 +44,7 @@ class Decision:
 
 
 def read_decisions(path: Path) -> dict[str, Decision]:
-    """Return the decisions kept in a results file, by id; none where there is no file."""
+    """Return the decisions kept in a results file, by id; none if there is no file."""
     if not path.is_file():
         return {}
     rows = read_json(path, "results of an earlier run")["decisions"]
@@ -112,7 +112,7 @@ class Judge:
         return run_entry(entry, self._limit(entry), stop_at_loss=stop_at_loss)
 
     def _limit(self, entry: Entry) -> float:
-        """Return the seconds it may take; the solution itself is run first where it was not yet on these cells.
+        """Return the seconds it may take; the solution itself is run first if it was not yet on these cells.
 
         Raises:
             RuntimeError: the solution loses a claim, so that nothing can be said of its mutants.

@@ -76,7 +76,7 @@ class Calibrator(trt.IInt8EntropyCalibrator2):
 def built(
     model: bytes, shapes: Mapping[str, Sequence[int]], precision: str = "FP32", batches: Sequence[Arrays] = ()
 ) -> trt.ICudaEngine | None:
-    """Return the engine of a model for inputs of these shapes; None where the plan cannot be loaded.
+    """Return the engine of a model for inputs of these shapes; None if the plan cannot be loaded.
 
     INT8 is calibrated with `batches`; a model with Q/DQ nodes is built in INT8 whatever is asked for.
 

@@ -1,4 +1,4 @@
-"""Ways out: a few are held by each sandbox, and lead out where there is none: they are no dead attacks."""
+"""Ways out: a few are held by each sandbox, and lead out if there is none: they are no dead attacks."""
 
 import sys
 

@@ -105,7 +105,7 @@ def _digest(content: bytes) -> bytes:
 
 @contextlib.contextmanager
 def held() -> Iterator[None]:
-    """Have a claim fail with AssertionError where it loads what the student's side gave."""
+    """Have a claim fail with AssertionError if it loads what the student's side gave."""
     watch = _Watch()
     with contextlib.ExitStack() as stack:
         stack.callback(elsewhere, None)

@@ -43,7 +43,7 @@ def results_of(*rows: dict, **parts: Any) -> Results:
 
 
 def at(results: Results, engine: str, batch: int, source: str = "", how: str = "") -> SimpleNamespace:
-    """The row of an engine at a batch; None where nothing is known."""
+    """The row of an engine at a batch; None if nothing is known."""
     rows = [SimpleNamespace(**row) for row in plain(results.rows)]
     return next(row for row in rows if (row.source, row.engine, row.how, row.batch) == (source, engine, how, batch))
 

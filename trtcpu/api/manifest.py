@@ -93,7 +93,7 @@ def _fit(cls: type, name: str, members: dict[str, Any], gone: set[str]) -> None:
 
 
 def missing_member(owner: str, name: str) -> AttributeError:
-    """Return what reading `owner.name` raises where TensorRT has no such member; it says what took its place."""
+    """Return what reading `owner.name` raises if TensorRT has no such member; it says what took its place."""
     change = load_changes().get(f"{owner}.{name}")
     return AttributeError(f"'{owner}' has no attribute '{name}'" + (f", {change.advice}" if change else ""))
 

@@ -30,7 +30,7 @@ def layer_attributes(
     Args:
         source: the network as it was parsed.
         compiled: the network with the Q/DQ nodes that INT8 put in; its weights may be INT8.
-        not_halved: where float weights are stored in half, the layers whose weights are not; None where none are.
+        not_halved: if float weights are stored in half, the layers whose weights are not; None if none are.
     """
     shapes = {tensor.name: list(tensor.dims) for tensor in source.graph.initializer}
     stored = _stored_types(compiled)

@@ -91,7 +91,7 @@ def _keep_boxes_at_the_threshold(graph: onnx.GraphProto) -> None:
 
 
 def _folded(node: onnx.NodeProto, weights: Mapping[str, onnx.TensorProto]) -> onnx.TensorProto | None:
-    """Return what a node gives as a weight; None where that depends on the inputs, or is none of the three."""
+    """Return what a node gives as a weight; None if that depends on the inputs, or is none of the three."""
     attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
     tensor = attributes.get("value") if node.op_type == "Constant" else weights.get(next(iter(node.input), ""))
     if tensor is None or node.op_type not in ("Constant", "Identity", "Transpose"):
@@ -107,7 +107,7 @@ def all_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
 
 
 def inferred_shapes(model: onnx.ModelProto) -> dict[str, list[Any]]:
-    """Return tensors' shapes: a size, ["input", axis] where it follows an input's, or -1 where it is not known so.
+    """Return tensors' shapes: a size, ["input", axis] if it follows an input's, or -1 if it is not known so.
 
     An empty list is returned for a tensor of unknown rank.
     """

@@ -210,7 +210,7 @@ class ILayer(_WithTensors):
 
     @property
     def precision(self) -> DataType:
-        """The precision asked for; FLOAT where none was set."""
+        """The precision asked for; FLOAT if none was set."""
         return self._precision or DataType.FLOAT
 
     @precision.setter

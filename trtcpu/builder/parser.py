@@ -25,7 +25,7 @@ _DETAILS = (
 
 
 class ParserError(Declared):
-    """One error of the parser; each detail is a method, as in TensorRT. `node()` is -1 where it is no node's error."""
+    """One error of the parser; each detail is a method, as in TensorRT. `node()` is -1 if it is no node's error."""
 
     __slots__ = ("_details",)
 

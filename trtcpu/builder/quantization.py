@@ -155,7 +155,7 @@ class _Placement:
         self._dequantized: dict[str, str] = {}
 
     def visit(self, node: onnx.NodeProto) -> None:
-        """Quantise the inputs of one node where it can run in INT8."""
+        """Quantise the inputs of one node if it can run in INT8."""
         if node.op_type in WEIGHTED:
             self._weighted(node)
         elif not self._fused:

@@ -67,7 +67,7 @@ def _of_half(values: list[onnx.ValueInfoProto]) -> list[onnx.ValueInfoProto]:
 def _names(graph: onnx.GraphProto, types: dict[str, int]) -> dict[str, str]:
     """Return the name that each tensor which is renamed has in FP32: what a cast between floats gives is what it took.
 
-    An output in FP32 keeps its name: what is cast to it takes that name, where nothing else claims it.
+    An output in FP32 keeps its name: what is cast to it takes that name, if nothing else claims it.
     """
     names = {value.name: f"{value.name}_in_fp32" for value in _of_half([*graph.input, *graph.output])}
     outputs = {value.name for value in graph.output}

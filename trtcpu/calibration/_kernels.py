@@ -25,7 +25,7 @@ _TIE = 1e-12
 
 
 def _compiled(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compile without Python's lock; keep the code on disk where Numba finds a writable folder."""
+    """Compile without Python's lock; keep the code on disk if Numba finds a writable folder."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         try:

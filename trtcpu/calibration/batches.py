@@ -57,7 +57,7 @@ def _counted(tensor: CalibratedTensor, array: np.ndarray) -> np.ndarray:
 
 
 def _count_first(statistics: TensorStatistics, parts: list[Tensors], values_of: Run) -> None:
-    """Count a batch that sets the ranges: a second run is spared where it is in one part."""
+    """Count a batch that sets the ranges: a second run is spared if it is in one part."""
     values: Tensors = {}
     for part in parts:
         values = values_of(part)
@@ -68,7 +68,7 @@ def _count_first(statistics: TensorStatistics, parts: list[Tensors], values_of: 
 
 
 def _parts(batch: Tensors, image_bytes: int | None) -> list[Tensors]:
-    """Split a batch where the plan says how much memory an image takes; else it is one part."""
+    """Split a batch if the plan says how much memory an image takes; else it is one part."""
     sizes = {len(array) for array in batch.values()} if image_bytes is not None else set()
     if len(sizes) != 1:
         return [_writeable(batch)]

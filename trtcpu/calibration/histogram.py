@@ -41,7 +41,7 @@ class TensorStatistics:
         return float(self._limits[name][0])
 
     def beyond(self, name: str, limit: float) -> float:
-        """Return the share of the values of tensor `name` that lie beyond `limit`; 0 where none were counted."""
+        """Return the share of the values of tensor `name` that lie beyond `limit`; 0 if none were counted."""
         counts = self.counts[name]
         return float(counts[int(np.ceil(limit / (self.range(name) or 1) * BINS)) :].sum() / max(1, counts.sum()))
 

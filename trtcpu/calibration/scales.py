@@ -26,7 +26,7 @@ from trtcpu.errors import InputError
 INT8_MAX = 127
 # A tensor that was zero throughout has no range to keep; any positive scale quantises it without error.
 _ZERO_TENSOR_SCALE = 1 / INT8_MAX
-# The inverse of a smaller scale is infinite where the processor flushes such numbers to zero.
+# The inverse of a smaller scale is infinite if the processor flushes such numbers to zero.
 _LEAST_SCALE = float(np.finfo(np.float32).tiny)
 _Rule = Callable[[TensorStatistics, str], float]
 

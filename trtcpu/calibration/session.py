@@ -48,7 +48,7 @@ def calibrate(
         inputs: for each input the calibration profile's OPT shape, which is what is read from each address, and the
             NumPy type.
         run: computes float32 views `{name: array}` of the plan's observed tensors for one batch, or for a part of it
-            where the network's inputs have a dynamic first dimension (see `observe_batches`).
+            if the network's inputs have a dynamic first dimension (see `observe_batches`).
         logger: told of progress and of what is wrong.
     """
     try:

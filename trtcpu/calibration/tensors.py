@@ -63,7 +63,7 @@ class CalibrationPlan:
 
     `observed` are the tensors that must be computed for each batch; the network's inputs come from the calibrator.
     `feature_maps` are those of them with four dimensions [N, C, H, W]. `image_bytes` is what the observed tensors take
-    for each image of a batch; None where a batch cannot be split, because its size is fixed or some tensor has another
+    for each image of a batch; None if a batch cannot be split, because its size is fixed or some tensor has another
     first dimension.
     """
 
@@ -122,7 +122,7 @@ def _is_mask(tensor: onnx.TensorProto) -> bool:
 
 
 def _rectified(tensor: CalibratedTensor, graph: "_Graph", known: dict[str, CalibratedTensor]) -> CalibratedTensor:
-    """Observe a ReLU through its input where that is observed anyway: a third less has to leave the network."""
+    """Observe a ReLU through its input if that is observed anyway: a third less has to leave the network."""
     node = graph.producer.get(tensor.name)
     source = known.get(node.input[0]) if node is not None and node.op_type == "Relu" else None
     if source is None or source.source != source.name or source.same_scale or tensor.name in graph.outputs:
@@ -166,7 +166,7 @@ class _Graph:
         return node.op_type not in _NO_FLOAT_OUTPUT
 
     def dims(self, name: str) -> Sequence[onnx.TensorShapeProto.Dimension]:
-        """Return a tensor's dimensions; none where its shape is not known."""
+        """Return a tensor's dimensions; none if its shape is not known."""
         value = self.values.get(name)
         return value.type.tensor_type.shape.dim if value is not None else ()
 
@@ -175,7 +175,7 @@ class _Graph:
         return not dims or any(not dim.HasField("dim_value") for dim in dims)
 
     def image_bytes(self, names: Sequence[str]) -> int | None:
-        """Return the float32 bytes an image of the tensors `names`; None where they are not [batch, …] throughout."""
+        """Return the float32 bytes an image of the tensors `names`; None if they are not [batch, …] throughout."""
         batches = {self._batch(name) for name in self.inputs}
         if len(batches) != 1 or None in batches:
             return None

@@ -139,14 +139,14 @@ class IExecutionContext(Scoped):
         return Dims(volume(shape[axis + 1 :]) for axis in range(len(shape)))
 
     def get_max_output_size(self, name: str) -> int:
-        """Return the bytes of an output at the largest input shapes of the active profile; -1 where that is unknown."""
+        """Return the bytes of an output at the largest input shapes of the active profile; -1 if that is unknown."""
         largest = {n: shapes[2] for n, shapes in self._loaded.plan.profiles[self._profile].items()}
         binding = self._loaded.bindings[name]
         shape = _resolved(binding, largest)
         return -1 if min(shape, default=0) < 0 else volume(shape) * int(binding.data_type.itemsize)
 
     def infer_shapes(self) -> list[str]:
-        """Return the inputs whose shapes, or whose values where they decide shapes, are still missing."""
+        """Return the inputs whose shapes, or whose values if they decide shapes, are still missing."""
         return [binding.name for binding in self._loaded.inputs if binding.name not in self._shapes] + self._unread()
 
     def _unread(self) -> list[str]:
@@ -229,7 +229,7 @@ class IExecutionContext(Scoped):
         return True
 
     def _hand_out(self, request: _openvino.Request, stream: int) -> bool:
-        """Copy the outputs of late to where the caller wants them; False where an allocator gives no memory."""
+        """Copy the outputs of late to where the caller wants them; False if an allocator gives no memory."""
         for binding in self._late:
             found = request.output(binding.name)
             if binding in self._loaded.by_values and not self._loaded.plan.shape_inputs:

@@ -70,7 +70,7 @@ class LoadedPlan:
         return ProfilingVerbosity.__members__[self.plan.verbosity]
 
     def binding(self, name: str) -> Binding | None:
-        """Return an input or output, or None after logging which there are; raise TypeError where no name is given."""
+        """Return an input or output, or None after logging which there are; raise TypeError if no name is given."""
         if not isinstance(name, str):
             raise TypeError(f"incompatible function arguments: a tensor's name is a str, not {name!r}")
         binding = self.bindings.get(name)
@@ -118,7 +118,7 @@ def _within(shape: list[int], bounds: list[tuple[int, int]]) -> bool:
 
 
 def _merged(planned: list[Any], compiled: list[int]) -> list[Any]:
-    """Take the sizes that OpenVINO fixed; keep the plan's where they follow an input."""
+    """Take the sizes that OpenVINO fixed; keep the plan's if they follow an input."""
     if len(planned) != len(compiled):
         return list(compiled)
     return [c if c >= 0 else p for p, c in zip(planned, compiled, strict=True)]

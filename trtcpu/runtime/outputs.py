@@ -19,4 +19,4 @@ class IOutputAllocator(Overridable):
 
     @to_override
     def notify_shape(self, tensor_name: str, shape: Dims) -> None:
-        """Take an output's shape: it is known once the engine ran, or before where it follows the inputs' shapes."""
+        """Take an output's shape: it is known once the engine ran, or before if it follows the inputs' shapes."""

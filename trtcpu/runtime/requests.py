@@ -24,7 +24,7 @@ class Requests:
     """The copies of an engine's compiled model, and the executions of its contexts."""
 
     def __init__(self, alone: Compiled, load: Callable[[int], Compiled]) -> None:
-        """Run on `alone`, and where contexts overlap on `load(contexts)`, which serves that many at once."""
+        """Run on `alone`, and if contexts overlap on `load(contexts)`, which serves that many at once."""
         self._alone, self._load = alone, load
         self._shared: Compiled | None = None
         self._parts = 0

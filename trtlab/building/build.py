@@ -56,7 +56,7 @@ def build_engine(
     Raises:
         InputError: bad options, model, calibration data or cache.
         EngineError: TensorRT could not build it; the text holds what TensorRT logged. Or a layer did not run in the
-            precision that it was to have; with `strict`, also where TensorRT took another for all layers.
+            precision that it was to have; with `strict`, also if TensorRT took another for all layers.
     """
     options.check()
     typed = Path(f"{engine_path}.onnx") if options.typed else None
@@ -243,7 +243,7 @@ def _timing(config: "trt.IBuilderConfig", path: Path) -> Iterator[None]:
         cache = config.create_timing_cache(data)
         accepted = cache is not None and config.set_timing_cache(cache, ignore_mismatch=False)
     # TensorRT may only warn and start afresh; then a mistyped path would be overwritten. Of Myelin's part of a cache it
-    # complains, on 8.6 with Hopper, even where it has just written it, and then uses all the rest.
+    # complains, on 8.6 with Hopper, even if it has just written it, and then uses all the rest.
     complaints = [*messages.errors, *messages.warnings]
     if not accepted or (complaints and not any("myelin" in text.lower() for text in complaints)):
         reason = messages.text() or "; ".join(messages.warnings)

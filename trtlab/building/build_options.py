@@ -25,7 +25,7 @@ def has_strong_types() -> bool:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class BuildOptions:
-    """Options of one build; batches left at None become 1, 8 and 32 where the model's batch is dynamic.
+    """Options of one build; batches left at None become 1, 8 and 32 if the model's batch is dynamic.
 
     The profile's shapes are texts in trtexec's spelling, one an input. Calibration takes images or a tensor, and writes
     the cache (default: beside the engine); or the cache alone. layer_precisions.py tells of the layers' precisions

@@ -93,7 +93,7 @@ class Calibrator:
 class Calibration:
     """Where one build's scales come from: batches of data, a cache, or neither, as without INT8 or with Q/DQ nodes.
 
-    `batches` is None where it is neither; beside a cache, none are in it.
+    `batches` is None if it is neither; beside a cache, none are in it.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Calibration:
             )
 
     def scales(self, graph: onnx.ModelProto) -> dict[str, float] | None:
-        """Return the scale of each tensor of a float graph; None where the build needs none."""
+        """Return the scale of each tensor of a float graph; None if the build needs none."""
         if self.batches and not self.cache:
             from trtlab.building.typed import calibrated  # brings the CPU engine along
 

@@ -100,7 +100,7 @@ class _Conversion:
                 self.names[name, half] = node.output[index]
 
     def _schema(self, node: onnx.NodeProto) -> onnx.defs.OpSchema | None:
-        """Return ONNX's definition of an operator; None where the node is to stay in FP32."""
+        """Return ONNX's definition of an operator; None if the node is to stay in FP32."""
         refused = node.op_type in _REFUSED[self.kind] or node.domain not in _STANDARD
         if refused or node.name in self.float_layers or _says_its_type(node):
             return None
@@ -119,7 +119,7 @@ class _Conversion:
                 attribute.t.CopyFrom(self._rounded(attribute.t, attribute.t.name))
 
     def _read(self, name: str, half: bool, reader: onnx.NodeProto | None = None) -> str:
-        """Return what a tensor is called in the type; it is rounded or cast where nothing has given it so far."""
+        """Return what a tensor is called in the type; it is rounded or cast if nothing has given it so far."""
         if (name, half) not in self.names:
             is_output = name in self.outputs and not half
             self.names[name, half] = made = name if is_output else f"{name}_{self.kind if half else 'fp32'}"

@@ -77,7 +77,7 @@ def resolve(model: ParsedModel, options: BuildOptions) -> Constraints:
 
 
 def constrain(model: ParsedModel, config: "trt.IBuilderConfig", constraints: Constraints) -> None:
-    """Set the precisions on the network's layers and the rule in the config; nothing where nothing is asked."""
+    """Set the precisions on the network's layers and the rule in the config; nothing if nothing is asked."""
     if constraints.asked:
         config.set_flag(getattr(trt.BuilderFlag, f"{constraints.rule.upper()}_PRECISION_CONSTRAINTS"))
     outputs = {model.network.get_output(index).name for index in range(model.network.num_outputs)}
@@ -92,7 +92,7 @@ def constrain(model: ParsedModel, config: "trt.IBuilderConfig", constraints: Con
 
 
 def check_ran(constraints: Constraints, layers: Sequence[Layer]) -> None:
-    """Raise EngineError where a weighted layer ran in fewer bits than it was to, though the rule is obey.
+    """Raise EngineError if a weighted layer ran in fewer bits than it was to, though the rule is obey.
 
     On the CPU engine FP16 may run as BF16 or FP32, which is what the processor has; on a GPU it may not.
     """
@@ -112,13 +112,13 @@ def what_ran(asked: str, layers: Sequence[Layer]) -> dict[str, Any]:
     """Return what the inspector tells of an engine that was asked for in the precision `asked`.
 
     Of the layers that multiply by weights: how many are `stored` in which precision, and how many `ran` in which, most
-    frequent first. `said` is what tables and `build` say where that is not what was `asked`; None else.
+    frequent first. `said` is what tables and `build` say if that is not what was `asked`; None else.
     """
     weighted = [layer for layer in layers if weights_precision(layer)]
     stored, ran = (
         dict(Counter(map(precision, weighted)).most_common()) for precision in (weights_precision, layer_precision)
     )
-    # of INT8 with FP16, INT8 must run; where FP32 is right, nothing is held against it
+    # of INT8 with FP16, INT8 must run; if FP32 is right, nothing is held against it
     wanted = _HALVES if asked in _HALVES else ("int8",) if asked.startswith("int8") else tuple(ran)
     said = None
     if weighted and ran.keys().isdisjoint(wanted):
@@ -128,7 +128,7 @@ def what_ran(asked: str, layers: Sequence[Layer]) -> dict[str, Any]:
 
 
 def contradiction(found: Mapping[str, Any]) -> str | None:
-    """Return what is wrong where what was asked for is not stored, or does not run though it could; None else.
+    """Return what is wrong if what was asked for is not stored, or does not run though it could; None else.
 
     For FP16 and BF16 some weights must be stored in half and some layers run so; for INT8 some layers run in it. Layers
     that were asked for in another precision are `check_ran`'s.
@@ -146,7 +146,7 @@ def contradiction(found: Mapping[str, Any]) -> str | None:
 
 
 def unquantised(names: Sequence[str], layers: Sequence[Layer]) -> str | None:
-    """Return which of the layers `names`, which have Q/DQ, ran in something else than INT8; None where none did.
+    """Return which of the layers `names`, which have Q/DQ, ran in something else than INT8; None if none did.
 
     Of a layer that the inspector does not tell ("other") nothing is said.
     """

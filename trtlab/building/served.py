@@ -11,7 +11,7 @@ from trtlab.building.build_options import BuildOptions
 
 @loads(seconds=900)
 def built(model: bytes, options: dict[str, Any], cache: bytes | None = None) -> bytes:
-    """Return the plan that `build_engine` makes of an ONNX model, with a calibration cache where one is given.
+    """Return the plan that `build_engine` makes of an ONNX model, with a calibration cache if one is given.
 
     Args:
         options: what `BuildOptions` is given besides the cache.

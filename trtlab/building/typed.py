@@ -79,7 +79,7 @@ def typed_model(
     Args:
         graph: FP32, as `float_model` gives it.
         precision: fp16, bf16, int8 or int8+fp16.
-        scales: scale by tensor; None where the graph has Q/DQ already, or INT8 is not asked for.
+        scales: scale by tensor; None if the graph has Q/DQ already, or INT8 is not asked for.
         constraints: layers that are to have another precision.
 
     Raises:

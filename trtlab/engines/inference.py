@@ -114,7 +114,7 @@ class InferenceEngine(contextlib.AbstractContextManager["InferenceEngine"]):
         return self.run(self.named(batch))[self.output_name].astype(np.float32, copy=False)
 
     def named(self, batch: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the only input's batch by its name; raises InputError where there are several inputs."""
+        """Return the only input's batch by its name; raises InputError if there are several inputs."""
         if len(self.inputs) > 1:
             raise InputError(f"engine {self.name} takes {', '.join(self.inputs)}; give every input by name")
         return {self.input_name: batch}
@@ -222,7 +222,7 @@ class InferenceEngine(contextlib.AbstractContextManager["InferenceEngine"]):
         self.close()
 
     def _check(self, spec: InputSpec, shape: Shape) -> None:
-        """Raise InputError where the profile does not allow a shape; the batch is named where it alone is wrong."""
+        """Raise InputError if the profile does not allow a shape; the batch is named where it alone is wrong."""
         low, _, high = spec.batches
         if shape and not low <= shape[0] <= high and spec.takes((low, *shape[1:])):
             raise InputError(

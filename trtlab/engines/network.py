@@ -54,7 +54,7 @@ class ParsedModel:
 
     @property
     def fixed_batch(self) -> int | None:
-        """Axis 0 of the first input; None where it is dynamic."""
+        """Axis 0 of the first input; None if it is dynamic."""
         shape = self.inputs[self.input_name]
         return None if shape[:1] == (-1,) else shape[0] if shape else 1
 

@@ -19,7 +19,7 @@ _NUMPY_TYPES = {
 class InputSpec:
     """One input: `least`, `best` and `most` are the profile's shapes, all equal where nothing is dynamic.
 
-    `limit` is the number of rows of the table that an integer input looks up; None where it is not known.
+    `limit` is the number of rows of the table that an integer input looks up; None if it is not known.
     """
 
     name: str
@@ -103,7 +103,7 @@ def example(shape: Shape, dtype: np.dtype, limit: int | None = None, seed: int =
 def check_finite(
     values: np.ndarray, what: str, remedy: str = "look at the model, or build at a higher precision"
 ) -> None:
-    """Raise InputError where values [N, …] are NaN or infinite; `what` names them."""
+    """Raise InputError if values [N, …] are NaN or infinite; `what` names them."""
     wrong = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
     if wrong.any():
         raise InputError(f"{what} is NaN or infinite in {wrong.sum()} of {len(wrong)} samples; {remedy}")

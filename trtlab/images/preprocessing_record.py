@@ -51,7 +51,7 @@ class Asked:
         return any(value is not None for value in vars(self).values())
 
     def completed(self, channels: int, height: int, width: int) -> Preprocessing:
-        """Return the whole record for images of this shape, the usual values where nothing was asked for.
+        """Return the whole record for images of this shape, the usual values if nothing was asked for.
 
         Raises:
             InputError: mean without std, or values that are impossible.
@@ -63,7 +63,7 @@ class Asked:
         return Preprocessing.usual(given.pop("channels", channels), *given.get("crop", (height, width)), **given)
 
     def agreed(self, where: str, recorded: Preprocessing) -> Preprocessing:
-        """Return the record of `where`; raise InputError where an option contradicts it."""
+        """Return the record of `where`; raise InputError if an option contradicts it."""
         for name, value in vars(self).items():
             if value is not None and value != getattr(recorded, name):
                 given = shape_text(value) if name == "crop" else " ".join(map(str, np.atleast_1d(value).tolist()))
@@ -94,7 +94,7 @@ def published(name: str, data: str, height: int, width: int) -> Preprocessing:
 def of_export(inputs: "Sequence[ModelInput]", asked: Asked, weights: tuple[str, str] | None) -> Preprocessing | None:
     """Return what to write into an ONNX file: what was asked for, else what is published for the `weights`.
 
-    `weights` are a torchvision model's name and the data that they were trained for; None where nobody knows.
+    `weights` are a torchvision model's name and the data that they were trained for; None if nobody knows.
 
     Raises:
         InputError: options, and several inputs or one that takes no images of that shape.
@@ -115,7 +115,7 @@ def of_export(inputs: "Sequence[ModelInput]", asked: Asked, weights: tuple[str, 
 
 
 def of_onnx(path: Path, asked: Asked = NOTHING) -> tuple[Preprocessing | None, str]:
-    """Return what the images of an ONNX model go through, and a note where it had to be assumed.
+    """Return what the images of an ONNX model go through, and a note if it had to be assumed.
 
     Raises:
         InputError: no ONNX model, no single image input, or options that contradict its record.
@@ -137,12 +137,12 @@ def of_model(
     data: str | Path | None,
     needed: bool,
 ) -> tuple[Preprocessing | None, str]:
-    """Return the preprocessing of a model, and a note where it had to be assumed.
+    """Return the preprocessing of a model, and a note if it had to be assumed.
 
     Args:
         inputs: what the model, or the engine to build of it, takes.
         model: the ONNX file's name and metadata.
-        data: the tensor or the cache that calibrates; the record beside it counts where the model has none.
+        data: the tensor or the cache that calibrates; the record beside it counts if the model has none.
         needed: whether the model is given images, so that it may not stay open.
 
     Raises:
@@ -155,7 +155,7 @@ def of_model(
 
 
 def common(engines: Sequence["InferenceEngine"], asked: Asked = NOTHING) -> tuple[Preprocessing, str]:
-    """Return what the images of all engines go through, and a note where it had to be assumed.
+    """Return what the images of all engines go through, and a note if it had to be assumed.
 
     An engine without record goes by those that have one.
 
@@ -174,7 +174,7 @@ def common(engines: Sequence["InferenceEngine"], asked: Asked = NOTHING) -> tupl
 
 
 def check_tensor(engines: Sequence["InferenceEngine"], path: str | Path) -> None:
-    """Raise InputError where the record beside a tensor and that of an engine it is fed to differ."""
+    """Raise InputError if the record beside a tensor and that of an engine it is fed to differ."""
     beside = str(path), read_beside(path)
     for engine in engines:
         _agreed(_of_engine(engine), beside)
@@ -185,7 +185,7 @@ def _of_engine(engine: "InferenceEngine") -> tuple[str, Preprocessing | None]:
 
 
 def _agreed(*records: tuple[str, Preprocessing | None]) -> tuple[str, Preprocessing] | None:
-    """Return the first that there is; raise InputError naming both where another one differs."""
+    """Return the first that there is; raise InputError naming both if another one differs."""
     known = [(where, record) for where, record in records if record is not None]
     for where, record in known[1:]:
         if record != known[0][1]:
@@ -229,7 +229,7 @@ def _open_spec(name: str, dtype: str | np.dtype, shape: Shape, usual: Shape) -> 
 
 
 def encoded(preprocessing: Preprocessing | None) -> dict[str, str]:
-    """Return the record as an entry of an ONNX file's metadata; empty where there is none."""
+    """Return the record as an entry of an ONNX file's metadata; empty if there is none."""
     return {} if preprocessing is None else {ONNX_KEY: json.dumps(preprocessing.to_dict())}
 
 
@@ -239,7 +239,7 @@ def write_beside(path: str | Path, preprocessing: Preprocessing, *, content: str
 
 
 def read_beside(path: str | Path) -> Preprocessing | None:
-    """Return what FILE.json says of FILE; None without one, or where FILE has been written anew since.
+    """Return what FILE.json says of FILE; None without one, or if FILE has been written anew since.
 
     Raises:
         InputError: FILE.json is damaged.

@@ -67,7 +67,7 @@ def _from_json(path: str | Path, text: str) -> list[str]:
 
 
 def names_in(metadata: Mapping[str, str] | None, source: str) -> ClassNames | None:
-    """Return the names that an exporter noted in an ONNX file; None where there are none."""
+    """Return the names that an exporter noted in an ONNX file; None if there are none."""
     try:
         names = json.loads(metadata["classes"])
     except (KeyError, TypeError, ValueError):
@@ -77,12 +77,12 @@ def names_in(metadata: Mapping[str, str] | None, source: str) -> ClassNames | No
 
 
 def names_beside(engine: str | Path | None) -> ClassNames | None:
-    """Return the names in the record beside an engine file; None where there are none."""
+    """Return the names in the record beside an engine file; None if there are none."""
     return names_in(beside(engine).get("metadata"), f"{engine}.json")
 
 
 def beside(engine: str | Path | None) -> dict[str, Any]:
-    """Return the record beside an engine file; empty where there is none that can be read."""
+    """Return the record beside an engine file; empty if there is none that can be read."""
     try:
         return dict(read_json(f"{engine}.json"))
     except (InputError, TypeError, ValueError):
@@ -101,7 +101,7 @@ def number_of_classes(shape: Sequence[int], model: str) -> int:
 
 
 def fit_labels(data: DataSet, outputs: int, names: ClassNames | None, model: str) -> DataSet:
-    """Return the data set with the labels that a model's outputs have; classes are matched by name where it has names.
+    """Return the data set with the labels that a model's outputs have; classes are matched by name if it has names.
 
     Raises:
         InputError: another number of names than of outputs, a class of the data that the model does not have, or, where

@@ -52,7 +52,7 @@ def export_onnx(
 
     It takes `inputs`; without them `input` [N, 3, input_size, input_size], of which axis 0 alone is symbolic, and only
     with `dynamic_batch`. One output is called `output`, several `output_0`, `output_1`, … The weights are inside the
-    file, and so are `metadata` and the names of the outputs, where `classes` gives them.
+    file, and so are `metadata` and the names of the outputs, if `classes` gives them.
 
     Raises:
         InputError: a bad option, a model that cannot be exported, an export that differs from PyTorch, or other than

@@ -45,7 +45,7 @@ class ModelInput:
     traced: dict[str, int]
 
     def __post_init__(self) -> None:
-        """Raise InputError where an axis is empty, or where what is traced has more elements than an engine's input."""
+        """Raise InputError if an axis is empty, or if what is traced has more elements than an engine's input."""
         sizes = self.shape(self.traced)
         if not all(size >= 1 for size in sizes) or math.prod(sizes) > _LARGEST:
             raise InputError(

@@ -100,7 +100,7 @@ def accuracy_loss(reference: Accuracy, other: Accuracy) -> AccuracyLoss:
 
     The images on which exactly one of the two is right carry all the information. The interval is Bonett and Price's
     adjusted Wald interval for paired proportions (Journal of Educational and Behavioral Statistics 37, 2012), which
-    keeps its coverage where there are few such images.
+    keeps its coverage if there are few such images.
     """
     number = len(reference.correct)
     lost = int(np.sum(reference.correct & ~other.correct))
@@ -141,10 +141,10 @@ def evaluate_engines(
     asked: Asked = NOTHING,
     classes: ClassNames | None = None,
 ) -> tuple[dict[Path, Accuracy], Preprocessing, str]:
-    """Return each engine's accuracy on the same images, their preprocessing, and a note where that was assumed.
+    """Return each engine's accuracy on the same images, their preprocessing, and a note if that was assumed.
 
     Args:
-        classes: the names of the outputs, where they are not those that the engines' records hold.
+        classes: the names of the outputs, if they are not those that the engines' records hold.
 
     Raises:
         InputError: an engine cannot be loaded, the engines take images that are preprocessed differently, or labels

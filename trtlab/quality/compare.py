@@ -11,7 +11,7 @@ from trtlab.building.calibration_data import open_inputs
 from trtlab.engines.inference import InferenceEngine
 from trtlab.engines.tensors import check_finite, count, examples, taken, volume
 
-# Elements of the noise that engines are compared on where there are no data.
+# Elements of the noise that engines are compared on if there are no data.
 _MOST_NOISE = 2**30
 
 
@@ -22,7 +22,7 @@ class Drift:
     `relative` is the norm of the difference over the norm of `a`; `saturated_percent` the share of values where `b` is
     at its largest or smallest and `a` lies beyond that, as where INT8 clips; `cosine` the mean over the images of the
     cosine between the two output vectors; `top1_agreement_percent` the share of images with the same first class, None
-    where the outputs are not [N, C] with C above 1.
+    if the outputs are not [N, C] with C above 1.
     """
 
     num_samples: int

@@ -163,7 +163,7 @@ class Study:
         }
 
     def _known(self) -> dict[str, Row]:
-        """Return the rows of an earlier start, where its reference is there still."""
+        """Return the rows of an earlier start, if its reference is there still."""
         if not self.out.exists():
             return {}
         found = read_json(self.out, "result of trtlab sensitivity")

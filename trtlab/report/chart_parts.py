@@ -119,9 +119,9 @@ def name_rows(axis: Axes, names: Iterable[str]) -> None:
 
 
 def bars(axis: Axes, engines: pd.DataFrame, lines: pd.DataFrame) -> None:
-    """Draw a bar for each engine, the first on top: its line's `value` with the `text`, a dash where it has no line.
+    """Draw a bar for each engine, the first on top: its line's `value` with the `text`, a dash if it has no line.
 
-    A thin line reaches on to `tail`, where the lines have one.
+    A thin line reaches on to `tail`, if the lines have one.
     """
     rows = engines[[*KEY, "title"]].merge(lines.drop(columns="title"), "left", KEY)
     rows = rows.fillna({"value": 0.0, "text": "–"})

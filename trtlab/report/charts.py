@@ -79,7 +79,7 @@ def _save(figure: Figure, path: Path) -> Path:
 
 
 def _latency(results: Results) -> Figure | None:
-    """One panel a batch size; bars are medians, the thin line reaches to the 99th percentile where there is one."""
+    """One panel a batch size; bars are medians, the thin line reaches to the 99th percentile if there is one."""
     rows = results.rows[results.rows.typical_ms.notna() & results.rows.apart.isna()]
     if rows.empty:
         return None
@@ -125,7 +125,7 @@ def _throughput(results: Results) -> Figure | None:
 
 
 def _draw_throughput(axis: Axes, rates: pd.DataFrame, batches: list[int]) -> None:
-    """Draw a line for each title; it is dashed where an earlier one has its colour."""
+    """Draw a line for each title; it is dashed if an earlier one has its colour."""
     axis.set_ylim(0, 1.06 * rates.value.max())
     first = set(rates.drop_duplicates("engine").title)
     for title, lines in rates.groupby("title", sort=False):
@@ -223,7 +223,7 @@ def _size(results: Results) -> Figure | None:
     return figure
 
 
-# Chart name (its file's stem) → drawing function; the function returns None where its numbers were not measured.
+# Chart name (its file's stem) → drawing function; the function returns None if its numbers were not measured.
 CHARTS: dict[str, Callable[[Results], Figure | None]] = {
     "latency_by_precision": _latency,
     "throughput_by_batch": _throughput,

@@ -69,7 +69,7 @@ def _sound(results: Results) -> pd.DataFrame:
 def deploy(results: Results) -> str | None:
     """Return which engine to deploy and why: the fastest whose loss of top-1 is within the target, with its numbers.
 
-    None where no engine's throughput was measured, or none is accurate enough to be named.
+    None if no engine's throughput was measured, or none is accurate enough to be named.
     """
     within = results.accuracy[results.accuracy.loss.fillna(0) <= TARGET_LOSS]
     best, why = fastest(results), "the fastest engine; its accuracy was not measured"
@@ -122,7 +122,7 @@ def findings(results: Results) -> list[str]:
 
 
 def _top_speed(results: Results) -> tuple[str, str, str] | None:
-    """Return the fastest engine's speed-up, or its throughput where there is no baseline to compare it with."""
+    """Return the fastest engine's speed-up, or its throughput if there is no baseline to compare it with."""
     best = fastest(results)
     if best is None:
         return None
@@ -169,7 +169,7 @@ def failure(check: dict[str, Any]) -> str:
 
 
 def _disturbed(results: Results) -> str | None:
-    """Warn where most times scatter so much that something else must have been running."""
+    """Warn if most times scatter so much that something else must have been running."""
     typical = (results.rows.p95_ms / results.rows.median_ms).dropna().median()
     return (
         f"Other programs were running while this was measured: over the rows, the typical p95 is "

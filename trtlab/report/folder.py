@@ -6,7 +6,7 @@ A folder holds these, each written by one stage and each naming the engine and d
     throughput.json   {"engine", "rows": [images_per_s by name and batch]}
     accuracy.json     {"engine", "data", "rows": [top-1, top-5 and the loss against FP32, by name]}
     checks.json       {"engine", "rows": [what was checked, measured, allowed, passed]}
-    profile.json      {"engine", "rows": [time and bound by layer]}, where a profile was taken
+    profile.json      {"engine", "rows": [time and bound by layer]}, if a profile was taken
     engines/*.json    how each engine was built, beside it; else "builds" of summary.json
 
 throughput.json's figures win: a row that contradicted itself was measured again there, its times too.

@@ -6,7 +6,7 @@ Every row says what it is of in columns of its own:
     source      what it is from where that is not the first source: "NVIDIA H200"; else empty
     engine      its name: "int8", "pytorch-fp32"
     how         how it ran where that is not one batch at a time: "2 streams, graphs"; else empty
-    device      what it ran on; `elsewhere` where that is not what the engines ran on ("CPU, 16 threads" beside a GPU),
+    device      what it ran on; `elsewhere` if that is not what the engines ran on ("CPU, 16 threads" beside a GPU),
                 `machine` where it is another one than the first source's
     precision   asked for; `ran_in` is that of most layers
     batch       images; 0 for a figure of no batch, such as an accuracy
@@ -119,7 +119,7 @@ class Results:
 
     @functools.cached_property
     def table(self) -> pd.DataFrame:
-        """The tidy table: a row for each figure, with its `value`, `n` (None where it is not known) and `unit`."""
+        """The tidy table: a row for each figure, with its `value`, `n` (None if it is not known) and `unit`."""
         keys = [*WORDS, "title", "batch", "apart"]
         return pd.DataFrame(
             [
@@ -269,7 +269,7 @@ def measured_rows(found: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def plain(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows as dictionaries that JSON can hold; None where nothing is known."""
+    """Return the rows as dictionaries that JSON can hold; None if nothing is known."""
     return _known(rows).to_dict("records")
 
 
@@ -299,7 +299,7 @@ def _frame(found: Iterable[Mapping[str, Any]], numbers: list[str]) -> pd.DataFra
 
 
 def _known(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with None where nothing is known."""
+    """Return the table with None if nothing is known."""
     return frame.astype(object).where(frame.notna(), None)
 
 

@@ -47,7 +47,7 @@ def load_sources(paths: Sequence[str | Path], device: str | None = None) -> Resu
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:
-    """Return a short name of each source: its stem, or its whole path where two have one stem."""
+    """Return a short name of each source: its stem, or its whole path if two have one stem."""
     counts = Counter(path.resolve().stem for path in paths)
     return [path.resolve().stem if counts[path.resolve().stem] == 1 else str(path) for path in paths]
 
@@ -70,7 +70,7 @@ def _beside(found: Sequence[Results], labels: Sequence[str]) -> Results:
 
 
 def _named(results: Results, home: Results, label: str, taken: set[tuple[Any, ...]]) -> Results:
-    """Return the results whose rows say their source, where they must; `taken` is what earlier rows are of."""
+    """Return the results whose rows say their source, if they must; `taken` is what earlier rows are of."""
     machine = results.device if results.device != home.device else None
     other_baseline = results.baseline != home.baseline
     other_model = NOT_NAMED not in (results.model, home.model) and results.model != home.model

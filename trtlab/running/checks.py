@@ -26,7 +26,7 @@ TOLERANCES: dict[str, float] = {
 }
 
 
-# A row of checks.json: `value` against `limit`, None where there is none, and what that means in words.
+# A row of checks.json: `value` against `limit`, None if there is none, and what that means in words.
 Check = dict[str, Any]
 
 

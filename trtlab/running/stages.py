@@ -49,7 +49,7 @@ def run_stages(
 ) -> Iterator[tuple[Stage, float | None]]:
     """Run the stages in order inside `folder`; skip each one that was done before with the same fingerprint.
 
-    Yields each stage when it has ended, with its seconds; None where it had been done before.
+    Yields each stage when it has ended, with its seconds; None if it had been done before.
 
     Args:
         versions: versions of everything that makes the outputs; part of every stage's fingerprint.
@@ -107,7 +107,7 @@ def _read_state(folder: Path) -> dict[str, Any]:
 def exclusive(folder: Path) -> Iterator[None]:
     """Hold the folder for one run at a time; the lock goes with the block, or with the process, however it ends.
 
-    A folder that was made here and in which nothing was written goes again where the block fails.
+    A folder that was made here and in which nothing was written goes again if the block fails.
 
     Raises:
         InputError: another run holds the folder, or it cannot be written to.

@@ -146,7 +146,7 @@ class OnnxModel:
         _ = self.labelled and self.outputs_per_sample
 
     def _preprocessing(self, options: RunOptions) -> tuple[Preprocessing | None, str]:
-        """Return what images or samples go through where that is known, and a note where it had to be assumed."""
+        """Return what images or samples go through if that is known, and a note if it had to be assumed."""
         if options.samples:
             open_inputs(options.samples, self.inputs)
         if options.labels and len(self.inputs) > 1:
@@ -241,7 +241,7 @@ class OnnxModel:
 
     @functools.cached_property
     def outputs_per_sample(self) -> int:
-        """How many classes the first output scores, as ONNX Runtime says; raises InputError where it scores none."""
+        """How many classes the first output scores, as ONNX Runtime says; raises InputError if it scores none."""
         outputs = self.outputs(examples(self.inputs, batch_range(self.inputs)[0]), onnx_session(self.original))
         return number_of_classes(next(iter(outputs.values())).shape[1:], self.name)
 

@@ -30,11 +30,11 @@ def measure_end_to_end(
     limit_s: float = 60.0,
     progress: Callable[[int, int], None] = lambda done, planned: None,
 ) -> dict[str, Any]:
-    """Time `iterations` batches of images, fewer where `limit_s` seconds are over before; a few more warm up.
+    """Time `iterations` batches of images, fewer if `limit_s` seconds are over before; a few more warm up.
 
     Returns:
         What bench --end-to-end writes. Times are milliseconds a batch: the median of each stage, and the whole's
-        median, p90 and p99 (None where so few batches cannot give it); `images` is the number of files.
+        median, p90 and p99 (None if so few batches cannot give it); `images` is the number of files.
 
     Raises:
         InputError: the engine does not take this batch, or an image cannot be decoded.

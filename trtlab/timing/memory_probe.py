@@ -18,7 +18,7 @@ TIMEOUT_S = 300
 
 
 def peak_memory(runner: Runner, batch_sizes: Sequence[int]) -> dict[int, int]:
-    """Return peak bytes by batch size; empty where the runner cannot be loaded a second time."""
+    """Return peak bytes by batch size; empty if the runner cannot be loaded a second time."""
     command, asked = [sys.executable, "-m", __name__], pickle.dumps((runner.spec, batch_sizes))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:

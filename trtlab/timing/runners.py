@@ -56,7 +56,7 @@ class About:
     """What a benchmark says of a runner.
 
     `device` names what runs it, in words. `precision` is what was asked for, `ran_in` what most layers run in; None
-    where that cannot be known. `size_bytes` is its file or its weights.
+    if that cannot be known. `size_bytes` is its file or its weights.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Runner(About):
         """Prepare everything for `batch_size`, so that `run` does nothing but execute."""
 
     def enqueue(self) -> None:
-        """Start one execution (and finish it, where the framework is synchronous)."""
+        """Start one execution (and finish it, if the framework is synchronous)."""
 
     def synchronize(self) -> None:
         """Wait for what was started; a synchronous framework has nothing to wait for."""
@@ -122,7 +122,7 @@ def load_runner(spec: RunnerSpec) -> Runner:
 
 
 def load_if_it_runs(spec: RunnerSpec, note: Callable[[str], None]) -> Runner | None:
-    """Load a baseline that not every machine can run, and let it run once; None, with a note, where it cannot."""
+    """Load a baseline that not every machine can run, and let it run once; None, with a note, if it cannot."""
     try:
         runner = load_runner(spec)
         runner.bind(1)
@@ -221,7 +221,7 @@ def _rounds_to_tf32(torch: Any) -> bool:
 
 
 class OnnxRuntimeRunner(Runner):
-    """An ONNX file in ONNX Runtime, on the GPU where its CUDA provider is installed and TensorRT is the engine."""
+    """An ONNX file in ONNX Runtime, on the GPU if its CUDA provider is installed and TensorRT is the engine."""
 
     def __init__(self, spec: RunnerSpec) -> None:
         import onnxruntime
@@ -300,7 +300,7 @@ def load_runners(
     """Load all that is to be measured, engines first so that the baselines take their inputs.
 
     `shapes` (NAME:SHAPE) take the place of engines' best shapes.
-    Half precision and torch.compile are left out with a note where they cannot run; everything else that cannot be
+    Half precision and torch.compile are left out with a note if they cannot run; everything else that cannot be
     loaded is an error.
     """
     if shapes and not engines:

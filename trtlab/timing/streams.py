@@ -58,7 +58,7 @@ class Lane(InferenceEngine):
         self._graph = None
 
     def enqueue(self, graph: bool = False) -> None:
-        """Put one execution on the stream, and its copies where they take part; `graph` launches what was recorded."""
+        """Put one execution on the stream, and its copies if they take part; `graph` launches what was recorded."""
         if graph:
             self._graph.launch(self.stream)
             return
@@ -148,7 +148,7 @@ def measure_streams(
     Args:
         engines: files, each with the runner that runs it alone.
         seconds: how long each point is measured.
-        note: called with one line where CUDA graphs were asked for and there are none.
+        note: called with one line if CUDA graphs were asked for and there are none.
 
     Returns:
         JSON rows by batch size, then engine, then streams: `name` is the engine's, `how` says how it ran ("2 streams,

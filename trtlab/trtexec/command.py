@@ -1,4 +1,4 @@
-"""Running NVIDIA's trtexec where it is installed, with its output kept in a log."""
+"""Running NVIDIA's trtexec if it is installed, with its output kept in a log."""
 
 import shutil
 import subprocess

@@ -88,7 +88,7 @@ _PREFIX = re.compile(r".{0,80}?\[([VIWEF])\] ?|\[[A-Z]{2,9}\]:? |[\w.-]{1,60} *\
 class LogRun:
     """One run of a log.
 
-    `said` has what the log says by the keys of our JSON; None where it does not. `metrics` maps latency, enqueue, h2d,
+    `said` has what the log says by the keys of our JSON; None if it does not. `metrics` maps latency, enqueue, h2d,
     compute, d2h (and end_to_end) to statistics in ms; `shapes` maps inputs to theirs ("8x3x224x224"). `whole`: the log
     has its first line, so it is no excerpt.
     """
@@ -107,7 +107,7 @@ class LogRun:
 
     @property
     def batch(self) -> int | None:
-        """Images per query: the implicit batch, or the first dimension that all inputs have; None where neither is."""
+        """Images per query: the implicit batch, or the first dimension that all inputs have; None if neither is."""
         first = {int(shape.partition("x")[0]) for shape in self.shapes.values()}
         return self.implicit_batch or (first.pop() if len(first) == 1 else None)
 
@@ -224,7 +224,7 @@ def _take_description(run: LogRun, line: str) -> None:
 
 
 def _check(run: LogRun, source: str) -> None:
-    """Raise InputError where a figure is missing; work out the 0 queries/s that 7.x prints for an explicit batch."""
+    """Raise InputError if a figure is missing; work out the 0 queries/s that 7.x prints for an explicit batch."""
     needed = STATISTICS[: 4 if run.whole else 3]
     latency = [run.metrics.get("latency", {}).get(key) for key in needed]
     walltime_s, traced = run.said["total_host_walltime_s"], run.said["traced"]

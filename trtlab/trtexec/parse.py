@@ -27,7 +27,7 @@ _TIMES = {"latency": "latencyMs", "h2d": "h2dMs", "compute": "computeMs", "d2h":
 _LAYER = {"time_ms": "timeMs", "average_ms": "averageMs", "median_ms": "medianMs", "percent": "percentage"}
 _MOST = 1e15  # no figure is so large: in milliseconds it is 30,000 years; its square can still be summed
 _DIGITS = 6  # those that trtexec prints of a time
-_STEPS = 10  # an enqueue time is told where it is at least so many of the steps that the file's times have
+_STEPS = 10  # an enqueue time is told if it is at least so many of the steps that the file's times have
 
 
 def parse_file(
@@ -40,7 +40,7 @@ def parse_file(
     """Read a log, an exportTimes or an exportProfile (told apart by content) and describe the run it holds.
 
     Of several summaries in one log the last that agrees with `batch`, `precision` and `model` is taken, or the one with
-    this `number`, counted from 1; `notes` says so. What is not given is taken from the log, and None where a log does
+    this `number`, counted from 1; `notes` says so. What is not given is taken from the log, and None if a log does
     not say it. Without a batch images/s is None.
 
     Raises:
@@ -120,7 +120,7 @@ def _chosen(runs: list[LogRun], model: str | None, precision: str | None, batch:
 
 
 def _about_the_batch(run: LogRun, given: int | None) -> list[str]:
-    """Say what was taken as the batch where a first dimension may not be one."""
+    """Say what was taken as the batch if a first dimension may not be one."""
     inputs = ", ".join(f"{name} {shape}" for name, shape in run.shapes.items())
     if given is None and run.batch is None:
         return [f"{_NO_BATCH} (inputs: {inputs})" if inputs else _NO_BATCH]
@@ -130,7 +130,7 @@ def _about_the_batch(run: LogRun, given: int | None) -> list[str]:
 
 
 def _check(run: LogRun, source: str, precision: str | None, batch: int | None) -> None:
-    """Raise InputError where the batch or the precision that was given is not the log's."""
+    """Raise InputError if the batch or the precision that was given is not the log's."""
     if batch is not None and run.batch not in (None, batch) and run.is_sure_of_its_batch:
         raise InputError(f"--batch {batch} contradicts {source}: batch {run.batch} ran there; leave out --batch")
     allowed = _allowed(run)
@@ -145,7 +145,7 @@ def _check(run: LogRun, source: str, precision: str | None, batch: int | None) -
 
 
 def _allowed(run: LogRun) -> list[str]:
-    """Return the precisions that the build was allowed, as logged or asked for by flags; none where neither says it.
+    """Return the precisions that the build was allowed, as logged or asked for by flags; none if neither says it.
 
     A run that loads an engine logs defaults, which say nothing.
     """
@@ -219,7 +219,7 @@ def _times(entries: Sequence[dict[str, Any]], source: str) -> dict[str, Any]:
 
 
 def _step_ms(times_ms: list[float]) -> float:
-    """Return how far apart the last of the times can be told; 0 where there are more digits than trtexec prints."""
+    """Return how far apart the last of the times can be told; 0 if there are more digits than trtexec prints."""
     if any(float(f"{time:.{_DIGITS}g}") != time for time in times_ms):
         return 0.0
     return 10.0 ** (math.floor(math.log10(max(1e-9, *times_ms))) + 1 - _DIGITS)

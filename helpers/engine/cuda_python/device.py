@@ -22,7 +22,7 @@ device_attribute = _Attributes()
 
 
 class Device:
-    """A GPU by its number, as CUDA counts: among those of CUDA_VISIBLE_DEVICES, where that is set."""
+    """A GPU by its number, as CUDA counts: among those of CUDA_VISIBLE_DEVICES, if that is set."""
 
     def __init__(self, ordinal: int = 0) -> None:
         self._handle = int(call("cuDeviceGet", ordinal))

@@ -1,9 +1,9 @@
 """The disposable process in which what a student made is loaded: sandboxed, limited, started anew when it breaks.
 
-What it answers is remembered in a run: equal files, loaded in equal order, are loaded and run once. A file may take
-over the child that loads it; what that child answers from then on is the file's doing. So an answer is known again only
-where a judge has asked for the very same things, in the same order, since it began. Who hands in other files meets no
-answer that those of somebody else could have changed.
+Answers are remembered during a run: equal files that are loaded in the same order are loaded and run once. A file may
+take over the child that loads it, and forge all later answers of that child. So a remembered answer is used only if the
+judge has made exactly the same requests in the same order since it started. Then nobody's files can change an answer
+about the files of somebody else.
 """
 
 import hashlib
@@ -33,11 +33,11 @@ _SLOTS_HEX = 2
 
 
 class Memory:
-    """One judge's part of what is remembered.
+    """The answers that one judge may use again.
 
     Args:
-        folder: where the answers are kept, which only judges can write; None where none are.
-        device: what answers, so that none is taken for that of another machine.
+        folder: where answers are kept, which only judges can write; None: nothing is remembered.
+        device: the engine and its device, so that no answer of another one is used.
     """
 
     def __init__(self, folder: Path | None = None, device: str = "") -> None:
@@ -45,12 +45,12 @@ class Memory:
         self._asked = hashlib.sha256(device.encode())
 
     def ask(self, request: bytes) -> str:
-        """Note that a child is asked for this next; return the name of the answer."""
+        """Note the child's next request; return the name of its answer."""
         self._asked.update(hashlib.sha256(request).digest())
         return self._asked.hexdigest()
 
     def known(self, name: str) -> list[Any]:
-        """Return the answer alone in a list, which is empty where there is none."""
+        """Return a list with the remembered answer, or an empty list."""
         for place in (name, name[:_SLOTS_HEX]) if self._folder else ():
             with suppress(OSError, NotPlainDataError):
                 kept, value = unpack((self._folder / place).read_bytes())
@@ -59,10 +59,10 @@ class Memory:
         return []
 
     def keep(self, name: str, value: Any) -> None:
-        """Keep an answer, where there is room for it."""
+        """Remember an answer, unless it is too large."""
         if self._folder is None:
             return
-        with suppress(OSError, NotPlainDataError):  # an answer less, which is asked for again
+        with suppress(OSError, NotPlainDataError):  # then it is asked for again
             content = pack([name, value])
             if len(content) <= _LARGEST:
                 atomic_write(self._folder / (name if len(content) < _LARGE else name[:_SLOTS_HEX]), content)
@@ -75,7 +75,7 @@ class LoadingChild:
         sandbox: the name of the sandbox.
         scratch: an empty folder for it.
         gpu: whether the child needs the GPU.
-        memory: the answers that are known.
+        memory: the remembered answers.
     """
 
     def __init__(self, sandbox: str, scratch: Path, gpu: bool, memory: Memory | None = None) -> None:
@@ -92,11 +92,11 @@ class LoadingChild:
         self._end()
 
     def run(self, module: str, name: str, given: tuple[Any, ...], seconds: float, repeatable: bool = False) -> Any:
-        """Run a function in the child, within so many seconds; what is `repeatable` and known is not run again.
+        """Run a function in the child within `seconds`; use a remembered answer if the call is `repeatable`.
 
         Raises:
-            LabError: as the function raised it; LoadError where the child broke or passed a limit.
-            SystemExit: the machine's disk or memory is full: this judge can decide nothing more.
+            LabError: the function raised it; LoadError if the child broke or passed a limit.
+            SystemExit: the machine's disk or memory is full, so that this judge can decide nothing more.
         """
         try:
             request = asked(module, name, given)

@@ -48,7 +48,7 @@ class Process:
 
     @cached_property
     def offers(self) -> dict[str, Any]:
-        """What any kernel may have: variables, `environment`, and whether it needs the `gpu`.
+        """What every kernel needs: the variables of its `environment`, and whether it uses the `gpu`.
 
         Raises:
             EngineError: it has ended.
@@ -56,7 +56,7 @@ class Process:
         return self.heard(None)
 
     def tell(self, what: object) -> None:
-        """Tell it something.
+        """Send it a message.
 
         Raises:
             EngineError: it has ended.
@@ -67,11 +67,11 @@ class Process:
             self.heard(None)  # its last words
 
     def heard(self, seconds: float | None) -> dict[str, Any]:
-        """Return its next answer; one that does not come within `seconds` ends it.
+        """Return its next answer. If none comes within `seconds`, end it.
 
         Raises:
             EngineError: there was none.
-            CourseError: it ended on a full disk or machine, for which no submission pays.
+            CourseError: it ended since the disk or the memory was full, which is not the submission's fault.
         """
         started = time.monotonic()
         if not self._line.poll(seconds):
@@ -97,7 +97,7 @@ class Process:
 
 
 def _run(module: str, environment: dict[str, str], line: Connection) -> None:
-    """Judge in a new process, with nobody's terminal; say at the end what broke it."""
+    """Judge in a new process without a terminal; if it fails, send the reason."""
     signal.set_wakeup_fd(-1)  # a copy's is the grader's
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
@@ -116,11 +116,11 @@ def _run(module: str, environment: dict[str, str], line: Connection) -> None:
 
 @contextmanager
 def judging(start: Callable[[], Process], asked: Asked) -> Iterator["Judge"]:
-    """Give a judge of one notebook.
+    """Give a judge for one notebook.
 
     Args:
         start: starts a judge's process.
-        asked: what it is to judge; where it loads files is made here.
+        asked: what it is to judge; the folder where it loads files is made here.
     """
     with temporary(LIMITS, "trt-lab-load-") as folder:
         judge = Judge(start, replace(asked, loading=folder))
@@ -132,11 +132,11 @@ def judging(start: Callable[[], Process], asked: Asked) -> Iterator["Judge"]:
 
 
 class Judge:
-    """One notebook's judge. One that ended is started again for the next cell.
+    """The judge of one notebook. If its process ends, the next cell gets a new one.
 
     Attributes:
-        prepared: what it said when the artifacts were ready.
-        judged: the step's own files that it has taken over from the scratch, since it decided on them.
+        prepared: its answer when the artifacts were ready.
+        judged: the step's own files that it has judged, and so has taken over from the scratch.
     """
 
     def __init__(self, start: Callable[[], Process], asked: Asked) -> None:
@@ -146,7 +146,7 @@ class Judge:
         self.judged: set[str] = set()
 
     def start(self) -> None:
-        """Start the process and have it make the artifacts ready; EngineError where it cannot."""
+        """Start the process, which makes the artifacts ready. Raises EngineError if it cannot."""
         self._process, self.judged = self._begin(), set()
         with self._kept() as process:
             process.offers  # noqa: B018 - its first line
@@ -161,9 +161,9 @@ class Judge:
             self._process.end()
 
     def begin(self, cell: str, folder: Path, kernel: tuple[int, str] | None = None) -> str:
-        """Have a cell decided; return the path of the socket in `folder` at which the kernel must answer.
+        """Start to decide a cell; return the path of the socket in `folder` at which the kernel must answer.
 
-        While time is measured the process `kernel` stands still, named by its number and when it was started.
+        The process `kernel`, given by its number and starting time, is paused while time is measured.
 
         Raises:
             EngineError: the judge cannot do it.
@@ -177,7 +177,7 @@ class Judge:
         return door
 
     def end(self, cell: str, seconds: float) -> str | None:
-        """Say that the kernel has ended the cell; return None once it is decided, else why it is not."""
+        """Say that the cell has ended in the kernel. Return None if the cell is decided, else why it is not."""
         if self._process is None:
             return "the check ended before"
         try:
@@ -190,7 +190,7 @@ class Judge:
 
     @contextmanager
     def _kept(self) -> Iterator[Process]:
-        """Use the process, which has ended where that fails."""
+        """Give the process; forget it if the block fails, since it has ended then."""
         try:
             yield self._process
         except LabError:

@@ -1,7 +1,7 @@
-"""The judge's process: prepares a step's artifacts, then decides its test cells one by one, as it is asked.
+"""The judge's process: prepares a step's artifacts, then decides its test cells one by one.
 
-It first says what any kernel may have. It is told an `Asked` once, then {"cell", "door", "kernel"} for each test cell;
-whatever is said while a cell is decided means that the cell has ended in the kernel. It answers each.
+It first sends what every kernel needs. It then gets one `Asked`, and {"cell", "door", "kernel"} for each test cell. Any
+message while a cell is decided means that the cell has ended in the kernel. Each message gets an answer.
 """
 
 import ctypes
@@ -41,7 +41,7 @@ from solutions.sandbox.processes import paused
 from solutions.sandbox.room import close
 from trtcpu.errors import LabError
 
-# Seconds beyond a probe's own limit, which the student's side keeps: what is imported first, and the transfer.
+# Seconds that a reply may take beyond its probe's own limit, which the student's side keeps: for imports and transfer.
 SLACK_S = 60.0
 _POLL_MS = 5
 
@@ -53,11 +53,11 @@ class Asked:
     Attributes:
         artifacts: the trusted folder with the artifacts of earlier steps; the records go beside it.
         scratch: where the kernel hands its deliverables over.
-        loading: for what loads a student's files.
+        loading: the folder of the process that loads a student's files.
         sandbox: the name of the sandbox that the kernel runs in, for the records.
         room: bytes that the step's own files may take together in the trusted folder.
-        seed: the run's; None: fresh ones.
-        answers: where answers are kept that are known in this run.
+        seed: the run's seed; None: a fresh one.
+        answers: where the answers are that are remembered in this run.
         exchange: the course's own exchange, which no sandbox shows.
     """
 
@@ -80,7 +80,7 @@ Decide = Callable[[str, Student, str], Any]
 
 _DIE_WITH_PARENT = 1
 
-# Seconds without a question after which a judge was started ahead.
+# A judge that is asked nothing for this many seconds was started ahead.
 _IDLE_S = 1.0
 
 
@@ -91,7 +91,7 @@ def judge(
     offers: Callable[[], dict[str, Any]] = lambda: {"environment": {}, "gpu": False},
     meanwhile: Callable[[], Any] = lambda: None,
 ) -> None:
-    """Do what is asked over `line` until it ends, or the grader does; `meanwhile` where nobody has asked yet."""
+    """Do what is asked over `line` until it or the grader ends; call `meanwhile` if nothing was asked yet."""
     if sys.platform.startswith("linux"):  # two judges, of a killed grader and of the next, would write the same records
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     line.send(offers())
@@ -123,11 +123,11 @@ def _judged(line: Connection, asked: Asked, prepare: Prepare, decide: Decide) ->
 
 
 class Artifacts:
-    """The deliverables: the step's own from its kernel's scratch, those of earlier steps from the trusted folder.
+    """The deliverables: those of this step from the kernel's scratch, those of earlier steps from the trusted folder.
 
-    A file of the step's own is taken over into the trusted folder when a test cell first asks for it, so that all
-    claims on it, and the steps that take it, have the same bytes: nobody shows one engine that is careful and another
-    that is fast. `judged` has the names of these. One that would take them past `room` bytes counts as not made.
+    When a test cell first asks for a file of this step, it is copied into the trusted folder. So all claims on it and
+    all later steps see the same bytes: nobody can show one claim an exact engine and another claim a fast one. `judged`
+    has the names of these files. A file that no longer fits into `room` bytes counts as not made.
     """
 
     def __init__(self, step: str, trusted: Path, scratch: Path, room: int) -> None:
@@ -136,11 +136,11 @@ class Artifacts:
         self.judged: set[str] = set()
 
     def forget(self) -> None:
-        """Forget what one test cell read: what was not there may be now."""
+        """Forget what a test cell read: a file that was missing may be there now."""
         self._read.clear()
 
     def read(self, name: str) -> bytes | None:
-        """Return a file's content, None where there is none."""
+        """Return a file's content, None if there is none."""
         if name not in self._read:
             self._read[name] = self._taken_over(name)
         return self._read[name]
@@ -161,11 +161,11 @@ class Artifacts:
 class Door:
     """Connects to the kernel, which listens at a socket's `path`, and carries requests to it; a context manager.
 
-    What the kernel's side does wrong breaks the connection for good: the same ChannelError answers all that follows.
+    After a fault of the kernel's side the connection stays broken: every later request raises the same ChannelError.
 
     Args:
         path: where the kernel listens once its cell runs, in a folder that only it can write.
-        stop: a file descriptor that can be read once the cell has ended and nobody will answer any more.
+        stop: a file descriptor that becomes readable once the cell has ended.
         slack_s: seconds that a reply may take beyond its probe's limit.
     """
 
@@ -194,7 +194,7 @@ class Door:
                 return
 
     def _connected(self) -> bool:
-        """Connect, where there is a socket already: it itself, no link of the kernel's to somebody else's."""
+        """Connect if the socket is there. A link to another process's socket does not count."""
         with suppress(OSError), _found(self._path) as path:  # none yet
             channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             channel.setblocking(False)
@@ -205,10 +205,10 @@ class Door:
         return self._channel is not None
 
     def send(self, request: bytes, ask: Ask, limit_s: float) -> bytes:
-        """Return the reply to a request, answering what is asked meanwhile; as helpers.checks.probes.student.Send.
+        """Send a request, answer the questions that come, and return the reply; a helpers.checks.probes.student.Send.
 
         Raises:
-            ChannelError: there is none, or none in time.
+            ChannelError: no reply came, or none in time.
         """
         if self._broken or self._channel is None:
             raise ChannelError(self._broken or "nobody is there to answer")
@@ -228,7 +228,7 @@ class Door:
 
 @contextmanager
 def _found(path: Path) -> Iterator[str]:
-    """Give a path to the socket that is there now; OSError where there is none."""
+    """Give a path to the socket that is there now. Raises OSError if there is none."""
     if not sys.platform.startswith("linux"):
         yield str(path)
         return

@@ -1,1 +1,1 @@
-"""What a stranger handed in, read and shown: bounded before it is parsed, without scripts before anyone sees it."""
+"""Reads and shows what strangers handed in: bounded before it is parsed, and without scripts before anyone sees it."""

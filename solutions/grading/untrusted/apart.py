@@ -21,12 +21,12 @@ from solutions.sandbox import THREADS
 from solutions.sandbox.scratch import WITHOUT_RIGHTS
 from trtcpu.errors import InputError
 
-# Of a processor, for one request: the longest page of the lab's own solutions takes under two.
+# CPU seconds for one request. The longest page of the lab's own solutions takes under two.
 SECONDS = 30
 MEMORY_BYTES = 2 << 30
-# By the clock: others compute, too.
+# Seconds by the clock: other processes compute too.
 _PATIENCE_S = 600
-# Of a request whose process was killed: by somebody, or for the machine's memory.
+# How often a request is tried whose process is killed, by somebody or for lack of memory.
 _TRIES = 3
 _TOO_LARGE = f"it took more than {MEMORY_BYTES >> 30} GiB of memory"
 _KILLED = "its process was killed from outside"
@@ -41,8 +41,8 @@ def apart(function: Callable[..., str], *given: Any) -> str:
     """Return what a module's function returns in the child; pickle must be able to send it and its arguments there.
 
     Raises:
-        InputError: it passed a limit or raised; the text says why. What earlier answers left in the child is no reason,
-            nor that somebody killed it once.
+        InputError: it passed a limit or raised; the text says why. It is tried again first if the child had served
+            others before, or was killed from outside.
     """
     request = pickle.dumps((SECONDS, function, given))
     too_long = f"it took more than {SECONDS} s of a processor"
@@ -66,7 +66,7 @@ def _asked(request: bytes) -> tuple[bytes, int | None]:
         with suppress(EOFError, OSError):  # it has ended
             line.send_bytes(request)
             answer = line.recv_bytes() if line.poll(_PATIENCE_S) else f"-it took more than {_PATIENCE_S} s".encode()
-    finally:  # also where this process is told to end
+    finally:  # also if this process is told to end
         if answer.startswith(_GOOD):
             _WARM.append((process, line))
         else:

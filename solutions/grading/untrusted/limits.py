@@ -81,7 +81,7 @@ class BoundedExporter(NotebookExporter):
     def from_filename(
         self, filename: str, resources: dict[str, Any] | None = None, **kw: Any
     ) -> tuple[NotebookNode, dict[str, Any]]:
-        """Convert the notebook in a file; raise InputError where `check_notebook_file` does."""
+        """Convert the notebook in a file; raise InputError if `check_notebook_file` does."""
         check_notebook_file(Path(filename))
         return super().from_filename(filename, resources=resources, **kw)
 
@@ -121,10 +121,10 @@ class OutputRoom:
         self._cell = min(self.limit, max(self._all, 1))
 
     def admit(self, message: dict[str, Any], places: int = 1) -> dict[str, Any] | None:
-        """Return a kernel's message as it may pass; in place of the first that does not fit one line that says so.
+        """Return a kernel's message if it fits, a line that says so for the first that does not, None for later ones.
 
         Args:
-            message: what the kernel sent; one that is not formed as Jupyter's are raises whatever that leads to.
+            message: what the kernel sent. A malformed one may raise anything.
             places: how many outputs it changes.
         """
         if message["msg_type"].startswith("comm"):

@@ -1,4 +1,4 @@
-"""Pages that show a stranger's work: rendered apart, and with a policy, should anything pass the sanitiser.
+"""Pages that show a stranger's work: rendered in a child process, with a policy in case anything passes the sanitiser.
 
 A feedback page runs no script at all and loads nothing. Formgrader's pages run nbgrader's own files and those inline
 scripts whose digests are in the page's header: they are taken from the page as it is without the submission.

@@ -22,7 +22,7 @@ from pygments.token import STANDARD_TYPES
 from solutions.grading.untrusted.apart import apart
 from trtcpu.errors import InputError
 
-_LONGEST_MARKDOWN = 20_000  # characters without pictures; where they nest, the renderer's time grows with the square
+_LONGEST_MARKDOWN = 20_000  # characters without pictures; if they nest, the renderer's time grows with the square
 _MOST_LONGER = 10  # times what was written; an open tag is written again in each paragraph that follows
 _TAGS = set(
     "a abbr b blockquote br caption code col colgroup dd del details div dl dt em h1 h2 h3 h4 h5 h6 hr i img ins kbd"

@@ -20,7 +20,7 @@ _ZONE = re.compile(r"(?!(am|pm)$)[a-z]{2,}[\w+:-]*(/[\w+-]+)*", re.IGNORECASE | 
 
 
 def handed_in(folder: Path) -> datetime.datetime | None:
-    """Return the time in the timestamp.txt of a folder, in UTC and without a zone; None where there is none.
+    """Return the time in the timestamp.txt of a folder, in UTC and without a zone; None if there is none.
 
     Raises:
         InputError: it is no plain file, or holds no time; the message quotes it.
@@ -36,7 +36,7 @@ def handed_in(folder: Path) -> datetime.datetime | None:
 
 
 def parsed(text: str) -> datetime.datetime:
-    """Return a time in UTC; raise ValueError, or what dateutil raises, where the text is none."""
+    """Return a time in UTC; raise ValueError, or what dateutil raises, if the text is none."""
     *words, last = text.split()
     if words and _ZONE.fullmatch(last):
         if (zone := dateutil.tz.gettz(last)) is None:

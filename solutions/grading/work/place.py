@@ -116,7 +116,7 @@ def grade(piece: Piece) -> Done:
 
 
 def write_feedback(course: Course, student: str, step: str) -> list[str]:
-    """Write a graded step's feedback; return a line where it could not be."""
+    """Write a graded step's feedback; return a line if it could not be."""
     try:
         course.feedback(student, step)
     except CourseError:

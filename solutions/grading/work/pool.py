@@ -129,7 +129,7 @@ def here(course: Course, jobs: Sequence[Mapping[str, str]]) -> Iterator[OnDask]:
 
 
 def _silence() -> None:
-    """Drop what Dask and its event loop log, also once the cluster is closed: what a piece ended with is its answer."""
+    """Drop what Dask and its event loop log, even after the cluster is closed: a piece's answer says how it ended."""
     for name in ("distributed", "distributed.client", "tornado", "tornado.application", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [logging.NullHandler()], False
@@ -176,7 +176,7 @@ def on_slurm(runner: Any, course: Course) -> Iterator[OnDask]:
 
 
 def _worked(client: Any, course: Course, jobs: Sequence[Mapping[str, str]] = ()) -> Iterator[OnDask]:
-    """Yield the pool. Before it, end what workers still do for a run that was killed; after it, what this one left."""
+    """Yield the pool. First end what workers still do for a killed run; in the end, what is left of this one."""
     root = str(course.root)
     client.run(_end_places, root)
     try:

@@ -25,7 +25,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def version() -> int:
-    """Return the kernel's version of Landlock; 0 where it has none or it is switched off."""
+    """Return the kernel's version of Landlock; 0 if it has none or it is switched off."""
     return max(0, _libc.syscall(_CREATE, None, 0, 1))
 
 

@@ -34,7 +34,7 @@ _REFUSED = ("connect", "sendmsg", "sendmmsg", "inotify_add_watch")
 _CONNECTED = [kind | flags for kind in (1, 5) for flags in (0, 0o4000, 0o2000000, 0o2004000)]
 # Their first argument is a process; only 0, the caller itself, is let through.
 _OTHERS = ("prlimit64", "ioprio_set", "move_pages")
-# For another process or thread they do nothing and say that they did: libraries end where they fail.
+# For another process or thread they do nothing and say that they did: libraries end if they fail.
 _SCHEDULING = ("sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr")
 # They do nothing and say that they did: one group holds all that was started, and one signal ends it at once.
 _GROUPS = ("setsid", "setpgid")
@@ -123,7 +123,7 @@ def _only(argument: int, allowed: list[int], error: int = errno.EPERM) -> list[_
 
 
 def _unless(argument: int, operation: int, values: list[int]) -> list[_Instruction]:
-    """Deny the call where the lower half of an argument passes a test with one of some values."""
+    """Deny the call if the lower half of an argument passes a test with one of some values."""
     tests = [test for value in values for test in ((operation, 0, 1, value), *_answer(errno.EPERM))]
     return [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument), *tests]
 

@@ -1,4 +1,4 @@
-"""Are baselines loaded with the engines' threads and inputs, and refused in one line where they cannot run?"""
+"""Are baselines loaded with the engines' threads and inputs, and refused in one line if they cannot run?"""
 
 import os
 from pathlib import Path
