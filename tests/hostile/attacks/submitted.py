@@ -134,11 +134,11 @@ ATTACKS = [
     ),
     _archives(
         "zip_bomb",
-        about="300 MB in 300 KB.",
+        about="1 GB in 1 MB.",
         goal=peak("disk", 250),
         place=partial(
             _zipped,
-            members={NOTEBOOK: _OWN, **dict.fromkeys([f"{number}.bin" for number in range(6)], bytes(50 << 20))},
+            members={NOTEBOOK: _OWN, **dict.fromkeys([f"{number}.bin" for number in range(20)], bytes(50 << 20))},
         ),
         apart=True,
     ),
