@@ -88,7 +88,7 @@ class GradeExecute(Execute):
         with closing(self.started_ahead or self.ahead()) as ahead, turn:
             type(self).started_ahead, self._scratch = None, ahead.scratch
             asked = self._asked(step, kind)
-            with judging(ahead.judge, asked) as self._judge:
+            with judging(ahead.judge, asked, self._gate) as self._judge:
                 prepared = self._judge.prepared
                 self._scratch.fill(folder, artifacts, prepared["needs"])
                 self._kernel = ahead.kernel(prepared["environment"], prepared["gpu"])

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -21,8 +22,8 @@ from helpers.checks.probes.codec import MOST_BYTES, pack
 from helpers.checks.probes.serve import serve
 from helpers.checks.probes.student import Student
 from solutions.grading.faults import CourseError
-from solutions.grading.judge.handle import Process
-from solutions.grading.judge.process import SLACK_S, Door
+from solutions.grading.judge.handle import Process, judging
+from solutions.grading.judge.process import SLACK_S, Asked, Door
 from solutions.sandbox.watch import MACHINE_FULL
 from trtcpu.errors import EngineError
 
@@ -215,6 +216,19 @@ def test_a_judge_gets_ready_only_while_nobody_asks(tmp_path: Path, monkeypatch: 
         asked.heard(60)
     assert ahead.heard(60) == {"ready": True}
     ahead.end()
+
+
+def test_artifacts_are_made_ready_only_while_nobody_measures_time() -> None:
+    """Making them ready runs engines, and may build the reference's."""
+    outer = MagicMock()
+    outer.start().heard.return_value = {"notes": []}
+    outer.reset_mock()
+    with judging(outer.start, Asked("01_export", Path(), Path()), outer.gate) as judge:
+        assert judge.prepared == {"notes": []}
+    moments = [name for name, *_ in outer.mock_calls]
+    made_ready = moments.index("start().heard")
+    assert moments.index("gate.passed().__enter__") < made_ready < moments.index("gate.passed().__exit__")
+    outer.gate.passed.assert_called_once_with(alone=False)
 
 
 @pytest.mark.parametrize(

@@ -288,6 +288,16 @@ def test_a_kernel_whose_cell_waits_at_the_gate_stands_still(monkeypatch: pytest.
     assert moments == ["watch.paused()", "gate.passed()", "watch.paused()", "gate.passed()"]
 
 
+def test_feedback_is_written_only_while_nobody_measures_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    outer = MagicMock()
+    monkeypatch.setattr(place, "Gate", outer.gate)
+    assert place.write_feedback(outer.course, "ada", "01_export") == []
+    outer.gate().passed.assert_called_once_with(alone=False)
+    moments = [name for name, *_ in outer.mock_calls]
+    inside = moments[moments.index("gate().passed().__enter__") + 1 : moments.index("gate().passed().__exit__")]
+    assert inside == ["course.feedback"]
+
+
 def test_a_killed_worker_of_dask_costs_nothing_and_a_scheduler_that_is_gone_is_one_line(
     four: Course, lab: NotebookNode, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -20,6 +20,7 @@ from solutions.grading.faults import DISK_FULL, CourseError
 from solutions.grading.judge.child import LIMITS
 from solutions.grading.judge.process import Asked
 from solutions.grading.layout import ROOT
+from solutions.grading.locks import Gate
 from solutions.sandbox.scratch import temporary
 from solutions.sandbox.watch import MACHINE_FULL
 from trtcpu.errors import EngineError, LabError
@@ -115,17 +116,19 @@ def _run(module: str, environment: dict[str, str], line: Connection) -> None:
 
 
 @contextmanager
-def judging(start: Callable[[], Process], asked: Asked) -> Iterator["Judge"]:
+def judging(start: Callable[[], Process], asked: Asked, gate: Gate) -> Iterator["Judge"]:
     """Give a judge for one notebook.
 
     Args:
         start: starts a judge's process.
         asked: what it is to judge; the folder where it loads files is made here.
+        gate: passed while the judge makes the artifacts ready: it runs engines, and may build the reference's.
     """
     with temporary(LIMITS, "trt-lab-load-") as folder:
         judge = Judge(start, replace(asked, loading=folder))
         try:
-            judge.start()
+            with gate.passed(alone=False):
+                judge.start()
             yield judge
         finally:
             judge.close()

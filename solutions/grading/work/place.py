@@ -116,9 +116,10 @@ def grade(piece: Piece) -> Done:
 
 
 def write_feedback(course: Course, student: str, step: str) -> list[str]:
-    """Write a graded step's feedback; return a line if it could not be."""
+    """Write a graded step's feedback while nobody measures time; return a line if it could not be written."""
     try:
-        course.feedback(student, step)
+        with Gate().passed(alone=False):
+            course.feedback(student, step)
     except CourseError:
         raise
     except LabError as error:
