@@ -1,4 +1,4 @@
-"""A small CUDA in memory under the names of cuda.bindings.driver, for what must hold if there is no GPU.
+"""A small CUDA in memory under the names of cuda.bindings.driver, for what must hold without a GPU.
 
 Device memory is host memory whose addresses are checked; a stream runs what was enqueued when somebody waits for it.
 Results, arguments and their order are those of cuda-bindings 12.9 and 13.

@@ -56,9 +56,9 @@ def half_precision(asked: str = "FP16") -> str:
     """Return what layers that may run in `asked` ("FP16" or "BF16") compute in here; "FP32" if neither is faster.
 
     On x86 that is BF16, and FP16 only if there is AMX-FP16: without it the FP16 kernels are slower than FP32's
-    (ResNet-50 at batch 8 on a Xeon with AMX-BF16: FP16 290 ms, FP32 189 ms, BF16 36 ms). Intel's
-    BF16 is slower too if there is no AMX (ResNet-18 at batch 8 on a Xeon with AVX512-BF16: BF16 163 ms, FP16 162 ms,
-    FP32 93 ms). AMD's is fast without AMX (ResNet-50 at batch 8 on an EPYC with AVX512-BF16: BF16 69 ms, FP32 144 ms).
+    (ResNet-50 at batch 8 on a Xeon with AMX-BF16: FP16 290 ms, FP32 189 ms, BF16 36 ms). Intel's BF16
+    is slower too if there is no AMX (ResNet-18 at batch 8 on a Xeon with AVX512-BF16: BF16 163 ms, FP16 162 ms, FP32
+    93 ms). AMD's is fast without AMX (ResNet-50 at batch 8 on an EPYC with AVX512-BF16: BF16 69 ms, FP32 144 ms).
     """
     flags, fast = _cpu_flags(), set(cpu_capabilities())
     if "avx2" in flags and "amx_fp16" not in flags:
@@ -332,7 +332,7 @@ def _names_of(ports: "Sequence[ov.Output]", names: Iterable[str]) -> list[str]:
 
 
 def shaped_by_values(model: bytes, bounds: Bounds) -> list[str]:
-    """Return the outputs that have no fixed shape if all inputs have one: the inputs' values decide it."""
+    """Return the outputs that have no fixed shape although all inputs have one: the inputs' values decide it."""
     loaded = _core().read_model(model)
     names = _names_of(loaded.inputs, bounds)
     loaded.reshape({index: [max(1, low) for low, _ in bounds[name]] for index, name in enumerate(names)})

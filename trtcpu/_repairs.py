@@ -46,7 +46,7 @@ def _copy_inputs_handed_on(model: "ov.Model") -> None:
 
 
 def _keep_infinities(model: "ov.Model") -> None:
-    """Let ReduceMax and ReduceMin give infinity if all values are, or if there are none.
+    """Let ReduceMax and ReduceMin give infinity where all values are, or where there are none.
 
     OpenVINO gives the largest finite number. A network that holds no infinity is left as it is: in others softmax is
     found in its parts.
@@ -69,7 +69,7 @@ def _keep_infinities(model: "ov.Model") -> None:
 
 
 def _keep_order_of_ties(model: "ov.Model") -> None:
-    """Let TopK give the lower index first if values are equal, as ONNX has it."""
+    """Let TopK give the lower index first where values are equal, as ONNX has it."""
     import openvino.opset11 as operators
 
     for node in [node for node in model.get_ops() if node.get_type_name() == "TopK"]:

@@ -63,7 +63,7 @@ def _int8_on_gpu(torch: Any, left: Any, right: Any) -> Callable[[], Any]:
 def _int8_on_cpu(left: Any, right: Any, threads: int | None) -> Callable[[], Any]:
     """Return ONNX Runtime's product of unsigned by signed codes, as engines multiply them.
 
-    PyTorch's has no fast kernel if a processor has no VNNI: 2 giga-operations a second on an EPYC 7003, ONNX Runtime
+    PyTorch's has no fast kernel without VNNI: 2 giga-operations a second on an EPYC 7003, ONNX Runtime
     239 and, in FP32, PyTorch 124.
     """
     import onnxruntime

@@ -1,6 +1,6 @@
 """The class list and the submissions. A submission that cannot be graded gets one clear line.
 
-The class list is students.csv in the course's folder. It gives formgrader the names, and says who owns a downloaded
+The class list is students.csv in the course's folder. It names students for formgrader, and says who owns a downloaded
 file.
 """
 

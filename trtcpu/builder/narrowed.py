@@ -38,7 +38,7 @@ def as_float(tensor: TensorProto) -> TensorProto:
 
 
 def quantised_to_int8(graph: onnx.GraphProto) -> bool:
-    """Let each QuantizeLinear give INT8 if it gives UINT8, as it does by default; say whether any asked for that.
+    """Let each QuantizeLinear give INT8 in place of UINT8, its default; say whether any asked for UINT8.
 
     Its zero points are zero, or the graph is refused. Stored UINT8 codes stay: they do not fit.
     """

@@ -118,7 +118,7 @@ def _within(shape: list[int], bounds: list[tuple[int, int]]) -> bool:
 
 
 def _merged(planned: list[Any], compiled: list[int]) -> list[Any]:
-    """Take the sizes that OpenVINO fixed; keep the plan's if they follow an input."""
+    """Take the sizes that OpenVINO fixed; keep the plan's for those that follow an input."""
     if len(planned) != len(compiled):
         return list(compiled)
     return [c if c >= 0 else p for p, c in zip(planned, compiled, strict=True)]

@@ -269,7 +269,7 @@ def measured_rows(found: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def plain(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows as dictionaries that JSON can hold; None if nothing is known."""
+    """Return the rows as dictionaries that JSON can hold; None where nothing is known."""
     return _known(rows).to_dict("records")
 
 
@@ -299,7 +299,7 @@ def _frame(found: Iterable[Mapping[str, Any]], numbers: list[str]) -> pd.DataFra
 
 
 def _known(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with None if nothing is known."""
+    """Return the table with None where nothing is known."""
     return frame.astype(object).where(frame.notna(), None)
 
 

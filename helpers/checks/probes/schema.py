@@ -28,7 +28,7 @@ def fitting(value: Any, schema: Any) -> Any:
 
 
 def _tuples(value: Any, schema: Any) -> Any:
-    """Return a value with tuples instead of lists if the schema has tuples of a fixed length."""
+    """Return a value with tuples instead of lists where the schema has tuples of a fixed length."""
     parts = get_args(schema)
     if not isinstance(value, list) or get_origin(schema) not in (list, tuple):
         return value
