@@ -14,6 +14,8 @@ _OPSET = 17
 _IR_VERSION = 8
 _LAYERS = ((16, 7, 4), (32, 3, 2), (32, 3, 1), (64, 3, 2))
 """(output channels, kernel, stride) of each convolution; a ReLU follows each."""
+_WIDE = ((64, 7, 4), (512, 3, 2), (512, 3, 1), (512, 3, 2))
+"""The same with 5 million weights: 20 MB in FP32, which an engine's own kernels are nothing beside."""
 
 
 def tiny_onnx(
@@ -22,6 +24,7 @@ def tiny_onnx(
     batch: int | str = "batch",
     image: tuple[int, int, int] = (3, EDGE, EDGE),
     names: tuple[str, str] = ("input", "output"),
+    layers: tuple[tuple[int, int, int], ...] = _LAYERS,
 ) -> bytes:
     """Return a serialized ONNX classifier: four convolutions, global average pooling, one linear layer.
 
@@ -31,10 +34,11 @@ def tiny_onnx(
         batch: the batch axis: a name for a symbolic one, a number for a fixed one.
         image: channels, height and width of the input.
         names: of the input and the output.
+        layers: output channels, kernel and stride of each convolution.
     """
     random = np.random.default_rng(seed)
     nodes, weights, last, inputs = [], [], names[0], image[0]
-    for index, (outputs, kernel, stride) in enumerate(_LAYERS):
+    for index, (outputs, kernel, stride) in enumerate(layers):
         scale = np.sqrt(2 / (inputs * kernel**2))
         weights.append(_tensor(f"w{index}", random.normal(0, scale, (outputs, inputs, kernel, kernel))))
         weights.append(_tensor(f"b{index}", random.normal(0, 0.1, outputs)))
@@ -66,6 +70,11 @@ def tiny_onnx(
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION)
     onnx.checker.check_model(model)
     return model.SerializeToString()
+
+
+def wide_onnx(seed: int) -> bytes:
+    """Return a `tiny_onnx` with 5 million weights, so that an engine's size tells their type."""
+    return tiny_onnx(seed, layers=_WIDE)
 
 
 def shuffled(model: bytes, seed: int) -> bytes:

@@ -1,4 +1,4 @@
-"""When are two plans the same engine, and what does that spare the grader?"""
+"""When are two plans the same engine, and does a plan's size tell the type of its weights?"""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -9,7 +9,7 @@ import pytest
 from helpers.checks.missed import Missed
 from helpers.checks.points import builders
 from helpers.checks.points.case import Case
-from helpers.toys.networks import tiny_onnx
+from helpers.toys.networks import tiny_onnx, wide_onnx
 from solutions.checks.trusted import engine_speed, plans
 from solutions.checks.trusted.plans import same_network
 from solutions.checks.trusted.speed import Ratio
@@ -60,7 +60,16 @@ def test_one_small_build_of_three_tells_what_was_allowed(
 
     monkeypatch.setattr(plans, "ENGINE", "tensorrt")
     monkeypatch.setattr(builders, "plan_of", lambda built, function: built["returned"])
-    model = bytes(1000)
+    monkeypatch.setattr(plans, "wide_onnx", bytes)  # as many zeros as the seed says
     with nullcontext() if kept else pytest.raises(Missed, match="102%"):
-        assert "50%" in plans.small_on_a_gpu(build, "build_engine", model, builders.HALF_SIZE)
+        assert "50%" in plans.small_on_a_gpu(build, "build_engine", 1000, builders.HALF_SIZE)
     assert asked == [False, True, True][: len(sizes)]
+
+
+@pytest.mark.parametrize(("precision", "small"), [("fp32", False), ("fp16", True)])
+def test_a_wide_networks_engine_is_small_only_in_a_small_type(tmp_path: Path, precision: str, small: bool) -> None:
+    file, plan, model = tmp_path / "wide.onnx", tmp_path / "wide.engine", wide_onnx(7)
+    file.write_bytes(model)
+    build_engine(file, plan, BuildOptions(precision=precision))
+    with nullcontext() if small else pytest.raises(Missed, match="of the ONNX file's size"):
+        builders.small_enough(plan.read_bytes(), model, builders.HALF_SIZE)

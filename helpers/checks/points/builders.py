@@ -21,7 +21,7 @@ WORKSPACE_BYTES = WORKSPACE_GB << 30
 _LEAST_WORKSPACE = WORKSPACE_GB * 10**9  # a GB of either size
 
 HALF_SIZE = 0.6
-"""Largest share of the ONNX file's size for an FP16 engine of the lab's model (two bytes instead of four)."""
+"""Largest share of the ONNX file's size for an FP16 engine of a large model (two bytes instead of four)."""
 
 INT8_SIZE = 0.45
 """The same for an INT8 engine (one byte instead of four)."""

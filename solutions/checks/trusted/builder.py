@@ -9,11 +9,10 @@ from helpers.checks.points.case import Case
 from helpers.checks.points.task import Task
 from helpers.course.settings import ONNX_FILE
 from solutions.checks.trusted.plans import HALF_TOLERANCE, check_outputs, images, largest_batch, small_on_a_gpu
-from solutions.checks.trusted.reference import reference
 
 
 def ask(builder: Builder, task: Task, **worth: float) -> None:
-    """Give the task the hidden points in `worth`; `half_precision` is also asked for the lab's model."""
+    """Give the task the hidden points in `worth`; `half_precision` is also asked for a wide model."""
     hidden: dict[str, tuple[str, Callable[[Builder, Case], str]]] = {
         "outputs": ("It computes the same as the ONNX model", _outputs),
         "repeatable": ("It works twice in a row", _repeatable),
@@ -27,9 +26,8 @@ def ask(builder: Builder, task: Task, **worth: float) -> None:
 
 
 def _half(builder: Builder, visible: Callable[[Case], str], case: Case) -> str:
-    said, model = visible(case), reference().bytes("resnet50.onnx")
-    build = partial(builder.built, case)
-    return f"{said}; {small_on_a_gpu(build, builder.function, model, builders.HALF_SIZE)}"
+    said, build, seed = visible(case), partial(builder.built, case), case.number(f"{builder.purpose}.wide")
+    return f"{said}; {small_on_a_gpu(build, builder.function, seed, builders.HALF_SIZE)}"
 
 
 def _outputs(builder: Builder, case: Case) -> str:

@@ -11,7 +11,7 @@ from helpers.checks.points.pure import outputs_near
 from helpers.checks.probes.builds import computes_as
 from helpers.engine.backend import ENGINE
 from helpers.tools.outputs import onnx_outputs, relative_error
-from helpers.toys.networks import EDGE
+from helpers.toys.networks import EDGE, wide_onnx
 from trtcpu.errors import LabError
 from trtlab.engines.served import batches_of, inferred, model_outputs, predicted
 
@@ -26,17 +26,18 @@ INT8_TOLERANCE = 0.25
 _BUILDS = 3  # all three in FP32: one right function in 2,700
 
 
-def small_on_a_gpu(build: Callable[..., builders.Built], function: str, model: bytes, most: float) -> str:
-    """Return evidence that `build` makes an engine of the lab's model with weights of a small type, on TensorRT.
+def small_on_a_gpu(build: Callable[..., builders.Built], function: str, seed: int, most: float) -> str:
+    """Return evidence that `build` makes an engine of a wide model with weights of a small type, on TensorRT.
 
-    TensorRT may find FP32 fastest for a probe's small network. Then only the requested precision would count, which
-    the student's side reports. The CPU engine's plans have their layers' precisions for any network.
+    For a probe's usual network TensorRT may find FP32 fastest, and the plan is mostly kernels. Then only the requested
+    precision would count, which the student's side reports. The CPU engine's plans have their layers' precisions.
 
     A probe's builds take the first kernels that work, sometimes (one of 14 on an H200) all in FP32. An engine can only
     be small if the type is allowed, so one small engine of _BUILDS is enough.
     """
     if ENGINE != "tensorrt":
         return "read in the plan"
+    model = wide_onnx(seed)
     for number in range(_BUILDS):
         plan = builders.plan_of(build(model, fresh=number > 0), function)
         if len(plan) <= most * len(model):
