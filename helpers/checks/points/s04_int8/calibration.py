@@ -78,7 +78,7 @@ def artifact(case: Case) -> str:
 @RUN.point("int8.scales", 0.5, "The scales come from normalised images")
 def scales(case: Case) -> str:
     largest = 127 * read_scales(needed(case, CACHE, _ABSENT)).get("input", 0.0)
-    advice = "divide the calibration images by 255 and normalise them, as for inference"
+    advice = "divide the calibration images by 255 and normalise them, as for inference; then delete the cache"
     found, right = {"range of the input": largest}, {"range of the input": _INPUT_RANGE}
     agree(found, right, f"{CACHE}, give or take {_EITHER_WAY}", advice, atol=_EITHER_WAY)
     return f"the input's range is ±{largest:.2f}"

@@ -23,9 +23,9 @@ def _text(part: str) -> str:
 
 
 def tables_of(page: str) -> dict[str, Rows]:
-    """Return the cells of the table after each <h2>, row by row, by the heading in lower case."""
+    """Return the cells of the table after each <h2> that has one, row by row, by the heading in lower case."""
     parts = [part.partition("</table>")[0].partition("<table") for part in page.split("<h2")[1:]]
-    rows = {_text(f"<{heading}").lower(): re.split(r"<tr\b", table)[1:] for heading, _, table in parts}
+    rows = {_text(f"<{heading}").lower(): re.split(r"<tr\b", table)[1:] for heading, _, table in parts if table}
     cells = {heading: [re.split(r"<t[hd]\b", row)[1:] for row in table] for heading, table in rows.items()}
     return {heading: [[_text(f"<{cell}") for cell in row] for row in table] for heading, table in cells.items()}
 
