@@ -51,14 +51,14 @@ DOCKET = (
         "engine",
         NOTHING,
         4,
-        "A layer was held in FP32, and the cache has a line that no layer of ours is called like. A reviewer "
+        "A layer was held in FP32, and the cache has a line with a name that none of our layers has. A reviewer "
         "has stopped the release: 'This cannot be right.'",
     ),
     (
         "clock",
         "warmup_counted",
         1,
-        "Since the update the mean latency is much higher, and the night before the launch a way back is "
+        "Since the update the mean latency is much higher, and the night before the launch a rollback is "
         "being prepared. The users have noticed nothing.",
     ),
     (
