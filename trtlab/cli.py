@@ -4,8 +4,12 @@ Exit codes: 0 done, 1 a bug of ours (with its traceback), 2 wrong input (one lin
 128 + n stopped by signal n (130: Ctrl-C).
 """
 
+import os
 import re
 import sys
+from dataclasses import is_dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any, NoReturn
 
 from cyclopts import App, CycloptsError, Parameter
@@ -13,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from helpers.tools.signals import clean_ends
-from trtcpu.errors import LabError
+from trtcpu.errors import InputError, LabError
 from trtlab.commands import budget, course, images, measure, migrate, models, report
 from trtlab.commands.spellings import our_spelling
 
@@ -24,6 +28,19 @@ def _shown(default: Any) -> str | None:
         return None
     values = default if isinstance(default, tuple) else (default,)
     return " ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+
+
+def _keep_inputs(written: tuple[str, ...], **given: Any) -> None:
+    """Refuse to write over a file that the same command reads; `written` names the options that are written to."""
+    for options in list(filter(is_dataclass, given.values())):
+        given |= vars(options)
+    values = {name: value if isinstance(value, tuple) else (value,) for name, value in given.items()}
+    texts = [(name, one) for name, several in values.items() for one in several if isinstance(one, str | Path)]
+    files = [(name, path) for name, path in texts if os.path.isfile(path)]
+    for name, path in files:
+        if name in written and any(other != name and os.path.samefile(path, read) for other, read in files):
+            option = name.replace("_", "-")
+            raise InputError(f"--{option} {path} is a file that the command reads; name another one to write")
 
 
 app = App(
@@ -39,8 +56,10 @@ _COMMANDS = (
     *(measure.bench, measure.trtexec, measure.parse_log, measure.profile),
     *(images.sensitivity, budget.latency_budget, report.report, report.visualize, report.run, migrate.migrate),
 )
+_WRITTEN = {models.build: ("engine", "calib_cache")}
 for _place, _command in enumerate(_COMMANDS):
-    app.command(_command, sort_key=_place)
+    _kept = partial(_keep_inputs, _WRITTEN.get(_command, ("out", "output", "log")))
+    app.command(_command, sort_key=_place, validator=_kept)
 for _command in (course.grade, course.grade_one, course.regrade):
     app.command(_command, help_flags=(), sort_key=len(_COMMANDS))
 _PASSED_ON = ("trtexec", "grade", "grade-one", "regrade")

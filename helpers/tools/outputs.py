@@ -28,8 +28,9 @@ def onnx_outputs(model: bytes, images: np.ndarray) -> np.ndarray:
 
 
 def relative_error(outputs: np.ndarray, expected: np.ndarray) -> float:
-    """Return the L2 norm of the difference over the norm of what is expected; NaN if an output is none."""
-    return float(np.linalg.norm(outputs - expected) / max(np.linalg.norm(expected), 1e-12))
+    """Return the L2 norm of the difference over the norm of what is expected, in float64; NaN if an output is none."""
+    right = np.asarray(expected, np.float64)
+    return float(np.linalg.norm(outputs - right) / max(np.linalg.norm(right), 1e-12))
 
 
 def shown_error(error: float) -> str:

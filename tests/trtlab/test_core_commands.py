@@ -241,3 +241,32 @@ def test_names_of_ones_own_go_from_the_export_to_infer_and_decide_the_labels(
     evaluate = ("evaluate", "--engine", engine, "--data", f"folder:{tmp_path / 'zoo'}")
     says(trtlab(*evaluate, "--output", tmp_path / "a.json"))
     assert json.loads((tmp_path / "a.json").read_text())["rows"][0]["top1"] == 100 * sum(right) / len(right) != 0
+
+
+@pytest.mark.parametrize(
+    ("written", "command"),
+    [
+        ("m.onnx", ("build", "--onnx", "m.onnx", "--engine", "m.onnx")),
+        ("m.onnx", ("build", "--onnx", "m.onnx", "--engine", "new", "--precision", "int8", "--calib-cache", "m.onnx")),
+        ("e.engine", ("bench", "--engine", "e.engine", "--output", "e.engine")),
+        ("m.onnx", ("bench", "--ort", "./m.onnx", "--log", "m.onnx")),
+        ("e.engine", ("profile", "--engine", "e.engine", "--output", "link")),
+        ("w.pth", ("export", "--model", "w.pth", "--arch", "resnet18", "--out", "w.pth")),
+    ],
+)
+def test_no_command_writes_over_a_file_that_it_reads(
+    trtlab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, command: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    contents = {"m.onnx": b"a model", "e.engine": b"an engine", "w.pth": b"weights"}
+    for name, content in contents.items():
+        Path(name).write_bytes(content)
+    Path("link").symlink_to("e.engine")
+    fails(trtlab(*command), "is a file that the command reads; name another one to write")
+    assert Path(written).read_bytes() == contents[written] and not Path("new").exists()
+
+
+def test_bench_takes_the_only_batch_of_a_fixed_engine(trtlab, folder: Path, tmp_path: Path) -> None:
+    output = tmp_path / "b.json"
+    says(trtlab("bench", "--engine", folder / "fixed.engine", "--iterations", 5, "--warmup", 1, "--output", output))
+    assert [row["batch"] for row in json.loads(output.read_text())["rows"]] == [2]

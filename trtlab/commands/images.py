@@ -120,7 +120,7 @@ def compare(*, a: Path, b: Path, calib_npy: Path | None = None, n: Count = 128, 
     with working("comparing"):
         from helpers.engine.backend import DEVICE
         from trtlab.engines.inference import InferenceEngine
-        from trtlab.quality.compare import compare_engines
+        from trtlab.quality.compare import UNEXPLAINED, compare_engines
 
         with InferenceEngine(a) as first, InferenceEngine(b) as second:
             for engine in (first, second) if batch else ():
@@ -132,7 +132,7 @@ def compare(*, a: Path, b: Path, calib_npy: Path | None = None, n: Count = 128, 
         of = f", output {name}" if len(found) > 1 else ""
         what = f"{drift.num_samples} {'images' if calib_npy else 'samples of seeded noise'}"
         print_table(f"{b.name} against {a.name}{of}, {what}", ("drift", ">value"), _drift_rows(drift), DEVICE)
-        if drift.relative > 0.1:  # no precision explains as much
+        if drift.relative > UNEXPLAINED:
             print_line(f"note: {b.name} is {drift.relative:.0%} off {a.name}{of}: find out why before you use it")
 
 

@@ -77,8 +77,10 @@ def bench(
     notes: list[str] = []
     shared: list[dict[str, Any]] = []
     runners = load_runners(files, beside, shapes, notes.append)
-    if shapes:
-        options = replace(options, batch_sizes=(batch_range(runners[0].inputs)[1],))
+    tuned = {batch_range(runner.inputs) for runner in runners[: len(files)]}
+    usual = any(low <= batch <= high for low, _, high in tuned for batch in options.batches)
+    if shapes or (tuned and not usual and not options.batch_sizes):
+        options = replace(options, batch_sizes=tuple({best for _, best, _ in tuned}))
     try:
         with working("measuring memory, each in a process of its own") as report:
             results = measure(

@@ -87,7 +87,8 @@ class InferenceEngine(contextlib.AbstractContextManager["InferenceEngine"]):
         for name, dtype in types.items():
             shape = tuple(self.context.get_tensor_shape(name))
             if -1 in shape:
-                raise InputError(f"the size of output {name} of {self.name} depends on the data; mark another output")
+                ends = f"the size of output {name} of {self.name} depends on the data"
+                raise InputError(f"{ends}; export the model without the nodes that find it")
             self._reserve(name, max(volume(shape), 1), dtype)
         self._set_shapes({name: spec.best for name, spec in self.inputs.items()})
         self.output_shape = tuple(self.context.get_tensor_shape(self.output_name))[1:]
@@ -166,7 +167,17 @@ class InferenceEngine(contextlib.AbstractContextManager["InferenceEngine"]):
         return self.predict_all(self.named(images))[self.output_name].astype(np.float32, copy=False)
 
     def predict_all(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Run any number of samples of every input [N, …], as `predict` does; returns every output [N, …]."""
+        """Run any number of samples of every input [N, …], as `predict` does; returns every output [N, …].
+
+        Raises:
+            InputError: an output is one value for a whole batch, or as `run` does.
+        """
+        for name in self.output_names:
+            if not len(self.context.get_tensor_shape(name)):
+                why = (
+                    f"output {name} of {self.name} is one value for a whole batch, and outputs of samples are compared"
+                )
+                raise InputError(f"{why}; export the model without it")
         starts = range(0, max(count(feeds, self.inputs), 1), self.max_batch)
         parts = [self._padded(taken(feeds, self.inputs, start, start + self.max_batch)) for start in starts]
         return {name: np.concatenate([part[name] for part in parts]) for name in self.output_names}

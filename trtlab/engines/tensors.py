@@ -103,7 +103,8 @@ def example(shape: Shape, dtype: np.dtype, limit: int | None = None, seed: int =
 def check_finite(
     values: np.ndarray, what: str, remedy: str = "look at the model, or build at a higher precision"
 ) -> None:
-    """Raise InputError if values [N, …] are NaN or infinite; `what` names them."""
+    """Raise InputError if values [N, …], or one value, are NaN or infinite; `what` names them."""
+    values = np.atleast_1d(values)
     wrong = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
     if wrong.any():
         raise InputError(f"{what} is NaN or infinite in {wrong.sum()} of {len(wrong)} samples; {remedy}")

@@ -11,8 +11,10 @@ from trtlab.building.calibration_data import open_inputs
 from trtlab.engines.inference import InferenceEngine
 from trtlab.engines.tensors import check_finite, count, examples, taken, volume
 
-# Elements of the noise that engines are compared on if there are no data.
+UNEXPLAINED = 0.1
+"""A relative difference that no precision explains."""
 _MOST_NOISE = 2**30
+"""Elements of the noise that engines are compared on if there are no data."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def drift(a: np.ndarray, b: np.ndarray, names: tuple[str, str] = ("the output of
     tiny = np.finfo(np.float64).tiny
     difference = np.abs(a - b)
     norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
-    cosine = (a * b).sum(axis=1) / np.maximum(norms, tiny)
+    cosine = np.where((a == b).all(axis=1), 1.0, (a * b).sum(axis=1) / np.maximum(norms, tiny))  # also of two zeros
     return Drift(
         num_samples=len(a),
         relative=float(np.linalg.norm(difference) / max(np.linalg.norm(a), tiny)),

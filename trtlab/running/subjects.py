@@ -133,6 +133,11 @@ class OnnxModel:
         """
         self.original, self.name = options.onnx, options.onnx.name
         model = parse_onnx(options.onnx)
+        if model.quantized:
+            does = "trtlab build --precision int8 builds it, compare and bench measure it"
+            raise InputError(
+                f"{self.name} has Q/DQ nodes, so its only engine is INT8, and a run compares several; {does}"
+            )
         self.metadata, self.fixed = model.metadata(), model.fixed_batch is not None
         self.one_profile = self.fixed or bool(options.shapes)
         self.inputs = input_specs(model, BuildOptions(shapes=options.shapes))
@@ -258,7 +263,10 @@ class OnnxModel:
         starts = range(0, number, size)
         parts = [session.run(names, taken(samples, self.inputs, start, start + size)) for start in starts]
         kept = number if self.fixed else None
-        return {name: np.concatenate([part[place] for part in parts])[:kept] for place, name in enumerate(names)}
+        return {
+            name: np.concatenate([np.atleast_1d(part[place]) for part in parts])[:kept]
+            for place, name in enumerate(names)
+        }
 
     def baseline(self, path: Path) -> tuple[str, Predict]:
         """Return what the engines' accuracy is compared with, by its row's name."""

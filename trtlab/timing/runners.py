@@ -136,14 +136,18 @@ class EngineRunner(Runner):
     """A serialized TensorRT engine."""
 
     def __init__(self, spec: RunnerSpec) -> None:
-        from helpers.engine.layers import count_precisions, engine_layers
+        from helpers.engine.layers import count_precisions, engine_layers, weights_precision
         from trtlab.engines.inference import InferenceEngine
 
         engine = InferenceEngine(spec.source)
         engine.choose(chosen_inputs(engine.inputs, spec.engine_shapes))
         self.name, self.inputs = spec.name or engine.name, engine.inputs
         self.device, self.tensorrt_version, self.precision = DEVICE, trt.__version__, engine.precision
-        self.ran_in = most_layers(count_precisions(engine_layers(engine.engine)))
+        layers = engine_layers(engine.engine)
+        weighted = [
+            layer for layer in layers if weights_precision(layer)
+        ]  # reshapes and sums of a transformer say little
+        self.ran_in = most_layers(count_precisions(weighted or layers))
         self.min_batch, self.max_batch = engine.min_batch, engine.max_batch
         self.size_bytes = engine.size_bytes
         self.bind, self.close = engine.bind, engine.close

@@ -107,7 +107,7 @@ def test_outputs_that_cannot_be_compared_are_an_error(b: np.ndarray) -> None:
 
 def test_outputs_of_only_zeros_have_no_drift_and_no_division_by_zero() -> None:
     found = drift(np.zeros((2, 3)), np.zeros((2, 3)))
-    assert found.max_absolute == found.relative == 0 and found.top1_agreement_percent == 100
+    assert found.max_absolute == found.relative == 0 and found.cosine == 1 and found.top1_agreement_percent == 100
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+import onnx.parser
 import onnxruntime
 import pytest
 import torch
@@ -31,15 +33,18 @@ NAMES = ["cat", "bee", "ant"]  # the folders' names in the order of the model's 
 USUAL = Preprocessing.usual(3, SIZE, SIZE)
 HALF = {"mean": (0.5,) * 3, "std": (0.5,) * 3}
 OTHER = Preprocessing.usual(3, SIZE, SIZE, resize=48)
+ROUNDED = """<ir_version: 8, opset_import: ["" : 17]> rounded (float[N,8] x) => (float[N,8] y)
+<float s = {0.1}, int8 z = {0}> { q = QuantizeLinear (x, s, z) y = DequantizeLinear (q, s, z) }"""
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of three models: of token ids, of images, of images with a preprocessing record; and of names."""
+    """A folder of models: of token ids, of images, of images with a preprocessing record, rounded; and of names."""
     folder = tmp_path_factory.mktemp("models")
     export_onnx(own_models.tokens(), folder / "words.onnx", inputs=parse_inputs(["ids:batch,length:int64"], 1, 224))
     export_onnx(TinyNet(3).eval(), folder / "pets.onnx", input_size=SIZE)
     export_onnx(TinyNet(3).eval(), folder / "own.onnx", input_size=SIZE, metadata=encoded(OTHER))
+    onnx.save(onnx.parser.parse_model(ROUNDED), folder / "rounded.onnx")
     (folder / "names.json").write_text(json.dumps(NAMES))
     return folder
 
@@ -136,6 +141,7 @@ def test_outputs_that_are_no_numbers_fail_their_check(
     ("model", "chosen", "error", "said"),
     [
         ("none.onnx", {}, InputError, "cannot read the ONNX model"),
+        ("rounded.onnx", {}, InputError, "rounded.onnx has Q/DQ nodes, so its only engine is INT8"),
         ("words.onnx", {}, InputError, "ids is dynamic in batch, length"),
         ("words.onnx", {"shapes": ("words:1x2",)}, InputError, "'words', which is no input"),
         ("words.onnx", {"shapes": SHAPES, "samples": "s.npz"}, InputError, "holds other, but no ids"),

@@ -45,6 +45,14 @@ def loaded(kind: str, source: object, **told: Any) -> Runner:
     return runner
 
 
+def test_an_engine_ran_in_what_its_layers_with_weights_ran_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build_engine(tiny_onnx(tmp_path), tmp_path / "e.engine", BuildOptions())
+    reshape = {"Name": "reshape", "LayerType": "Shuffle", "Precision": "FP32"}
+    product = {"Name": "product", "LayerType": "MatMul", "Precision": "INT8", "Weights": {"Type": "Int8", "Count": 64}}
+    monkeypatch.setattr("helpers.engine.layers.engine_layers", lambda engine: [reshape, reshape, product])
+    assert loaded("engine", tmp_path / "e.engine").ran_in == "int8"
+
+
 @pytest.mark.parametrize("precision", ["fp32", "tf32", "fp16"])
 def test_an_engine_tells_its_profile_size_device_and_precisions(onnx: Path, tmp_path: Path, precision: str) -> None:
     path = tmp_path / "e.engine"
