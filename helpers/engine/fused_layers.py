@@ -45,7 +45,7 @@ class FusedLayer:
 
 @dataclass
 class LayerGraph:
-    """The ONNX graph by node name, with every shape known."""
+    """The ONNX graph by node name; `shapes` lacks those that only a run can know."""
 
     nodes: dict[str, Node] = field(default_factory=dict)
     shapes: dict[str, Shape] = field(default_factory=dict)
@@ -79,13 +79,15 @@ class LayerGraph:
     def _indexed(cls, graph: Any) -> "LayerGraph":
         found = cls(outputs={value.name for value in graph.output})
         for value in (*graph.input, *graph.value_info, *graph.output):
-            found.shapes[value.name] = tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
+            kind = value.type.tensor_type
+            if kind.HasField("shape") and all(dim.HasField("dim_value") for dim in kind.shape.dim):
+                found.shapes[value.name] = tuple(dim.dim_value for dim in kind.shape.dim)
         for weight in graph.initializer:
             found.shapes[weight.name] = tuple(weight.dims)
             found.weights.add(weight.name)
         for index, node in enumerate(graph.node):
             name = node.name or f"{node.op_type}_{index}"
-            found.reads[name], found.writes[name] = [tensor for tensor in node.input if tensor], list(node.output)
+            found.reads[name], found.writes[name] = list(filter(None, node.input)), list(filter(None, node.output))
             found.nodes[name] = found._node(node)
         return found
 
@@ -99,12 +101,12 @@ class LayerGraph:
         )
 
     def layer(self, names: Sequence[str]) -> FusedLayer | None:
-        """Return the layer that fuses the nodes called `names`; None if none of them is in the graph."""
+        """Return the layer that fuses the nodes called `names`; None if none is in the graph, or a shape is unknown."""
         known = [name for name in dict.fromkeys(names) if name in self.nodes]
-        if not known:
-            return None
         made = [tensor for name in known for tensor in self.writes[name]]
         taken = dict.fromkeys(tensor for name in known for tensor in self.reads[name] if tensor not in made)
+        if not known or not self.shapes.keys() >= {*made, *taken}:
+            return None
         elsewhere = {tensor for name, read in self.reads.items() if name not in known for tensor in read}
         return FusedLayer(
             nodes=tuple(self.nodes[name] for name in known),
@@ -114,7 +116,7 @@ class LayerGraph:
         )
 
     def _shapes(self, tensors: Any) -> tuple[Shape, ...]:
-        return tuple(self.shapes.get(tensor, (0,)) for tensor in tensors)
+        return tuple(self.shapes[tensor] for tensor in tensors)
 
 
 def onnx_names(layer: dict[str, Any]) -> list[str]:

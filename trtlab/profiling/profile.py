@@ -242,6 +242,8 @@ def _flops(node: Node) -> float:
         return 0
     if kind in ("Conv", "QLinearConv"):
         return 2 * out * math.prod(node.inputs[1 if kind == "Conv" else 3][1:])
+    if kind == "ConvTranspose":  # each input value meets each weight of its own channel
+        return 2 * math.prod(node.inputs[0]) * math.prod(node.inputs[1][1:])
     if kind in ("Gemm", "MatMul"):
         return 2 * out * (node.inputs[0][0 if node.transposed else -1] if node.inputs[0] else 1)
     if kind in ("MaxPool", "AveragePool"):

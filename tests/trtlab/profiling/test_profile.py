@@ -4,8 +4,10 @@ from pathlib import Path
 from timeit import repeat
 
 import numpy as np
+import onnx
 import pytest
 import torch
+from onnx import TensorProto, helper, numpy_helper
 from torch.utils.flop_counter import FlopCounterMode
 
 from helpers.engine.backend import DEVICE
@@ -136,6 +138,41 @@ def test_what_lies_between_fused_nodes_is_not_moved(graph: LayerGraph) -> None:
     flops, moved = layer_cost(graph.layer([conv]))
     assert moved == read + weights + written
     assert layer_cost(graph.layer([conv, relu])) == (flops + written, moved)
+
+
+def graph_of(path: Path, weights: dict[str, tuple[int, ...]], *nodes: onnx.NodeProto) -> LayerGraph:
+    """A graph that reads x of (2, 4, 5, 5) and pads of (8,), and writes y."""
+    inputs = [("x", TensorProto.FLOAT, (2, 4, 5, 5)), ("pads", TensorProto.INT64, (8,))]
+    graph = helper.make_graph(
+        list(nodes),
+        "graph",
+        [helper.make_tensor_value_info(*each) for each in inputs],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.ones(shape, np.float32), name) for name, shape in weights.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
+    return LayerGraph.load(path, {name: shape for name, _, shape in inputs})
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_transposed_convolution_multiplies_each_input_value_with_each_weight_of_its_channel(
+    tmp_path: Path, groups: int
+) -> None:
+    made = helper.make_node("ConvTranspose", ["x", "w"], ["y"], "up", group=groups, strides=[2, 2])
+    flops, moved = layer_cost(graph_of(tmp_path / "m.onnx", {"w": (4, 3, 2, 2)}, made).layer(["up"]))
+    assert flops == 2 * (2 * 4 * 5 * 5) * (3 * 2 * 2)
+    assert moved == 2 * 4 * 5 * 5 + 4 * 3 * 2 * 2 + 2 * (3 * groups) * 10 * 10
+
+
+def test_a_layer_with_a_shape_that_is_computed_at_run_time_has_no_cost(tmp_path: Path) -> None:
+    made = [
+        helper.make_node("Conv", ["x", "w"], ["a"], "known"),
+        helper.make_node("Pad", ["a", "pads"], ["b"], "pad"),
+        helper.make_node("Conv", ["b", "w"], ["y"], "unknown"),
+    ]
+    graph = graph_of(tmp_path / "m.onnx", {"w": (4, 4, 3, 3)}, *made)
+    assert layer_cost(graph.layer(["known"]))[0] == 2 * (2 * 4 * 3 * 3) * (4 * 3 * 3)
+    assert [graph.layer(names) for names in (["pad"], ["unknown"], ["known", "pad", "unknown"])] == [None] * 3
 
 
 @pytest.mark.parametrize(
