@@ -1,6 +1,6 @@
 """What the numbers say, computed from them: sentences for the report, and where throughput saturates."""
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import Any
 
 import pandas as pd
@@ -231,26 +231,31 @@ def _accuracy_cost(results: Results, row: Any) -> str | None:
 
 
 def _bound(results: Results) -> str | None:
-    """Say which bound holds for most of the measured layer time, and how close to it the layers come."""
-    timed = [layer for layer in results.layers if layer.get("roof_percent")]
-    total = sum(layer["time_ms"] for layer in timed)
-    if not total:
+    """Say which bound holds for most of the layers' time, and how close to it the layers come."""
+    timed = [layer for layer in results.layers if layer.get("roof_percent") and layer["time_ms"]]
+    if not timed:
         return None
-    which, other = "memory", "arithmetic"
-    bound = [layer for layer in timed if layer["bound"] == which]
-    if sum(layer["time_ms"] for layer in bound) < total / 2:
-        which, other = "compute", "memory"
-        bound = [layer for layer in timed if layer["bound"] == which]
-    spent = sum(layer["time_ms"] for layer in bound)
-    reached = sum(layer["time_ms"] * layer["roof_percent"] for layer in bound) / spent
     engine = f"{results.title(timed[0]['engine'])} at batch {timed[0]['batch']}"
+    spent = {kind: _spent(layer for layer in timed if layer.get("bound") == kind) for kind in ("memory", "compute")}
+    total = _spent(results.layers)
+    unknown = 100 * (total - sum(spent.values())) / total
+    if unknown > 50:
+        return f"No bound is known for {unknown:.0f} % of the layers' time of {engine}."
+    which, other = max(("memory", "arithmetic"), ("compute", "memory"), key=lambda kind: spent[kind[0]])
+    roofs = (layer["time_ms"] * layer["roof_percent"] for layer in timed if layer.get("bound") == which)
+    reached = sum(roofs) / spent[which]
     if reached < FAR_FROM_ROOF:
         return (
             f"Neither arithmetic nor memory holds {engine} back: its layers reach {reached:.0f} % of their roof. "
             "In a small network most of the time goes into starting the layers."
         )
-    share = f"{100 * spent / total:.0f} % of the layers' time"
+    share = f"{100 * spent[which] / total:.0f} % of the layers' time"
+    rest = f", and no bound is known for {unknown:.0f} %" if unknown >= 0.5 else ""
     return (
-        f"By the measured roofline, {share} of {engine} is {which}-bound: faster {other} would not help there. "
-        f"These layers reach {reached:.0f} % of their roof."
+        f"By the measured roofline, {share} of {engine} is {which}-bound: faster {other} would not help there{rest}. "
+        f"The {which}-bound layers reach {reached:.0f} % of their roof."
     )
+
+
+def _spent(layers: Iterable[dict[str, Any]]) -> float:
+    return sum(layer["time_ms"] for layer in layers)

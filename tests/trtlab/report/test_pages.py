@@ -245,13 +245,25 @@ def test_failed_checks_come_first():
     assert first == "1 of 2 checks failed: INT8: relative error 0.9."
 
 
-def test_the_bound_is_the_one_that_most_layer_time_is_under():
-    times = [("memory", 2.0, 40.0), ("memory", 1.0, 70.0), ("compute", 1.0, 90.0), (None, 9.0, None)]
+def bound_of(*times):
+    """What is said of layers of these (bound, ms, % of roof)."""
     keys = ("bound", "time_ms", "roof_percent")
     layers = [{"engine": "int8", "batch": 8, **dict(zip(keys, layer, strict=True))} for layer in times]
-    said = " ".join(findings(results_of(layers=layers)))
-    assert "75 % of the layers' time of INT8 at batch 8 is memory-bound: faster arithmetic would not help" in said
-    assert "These layers reach 50 % of their roof." in said
+    return " ".join(findings(results_of(layers=layers)))
+
+
+def test_the_bound_is_the_one_that_most_layer_time_is_under_in_shares_of_the_whole_time():
+    memory = ("memory", 2.0, 40.0), ("memory", 1.0, 70.0)
+    said = bound_of(*memory, ("compute", 1.0, 90.0), (None, 1.0, None))
+    assert "60 % of the layers' time of INT8 at batch 8 is memory-bound: faster arithmetic would not help" in said
+    assert said.endswith("there, and no bound is known for 20 %. The memory-bound layers reach 50 % of their roof.")
+    assert "75 % of the layers' time" in bound_of(*memory, ("compute", 1.0, 90.0))
+    assert "known" not in bound_of(*memory)
+
+
+def test_where_most_of_the_time_has_no_bound_none_is_named():
+    said = bound_of(("memory", 4.0, 2.0), (None, 5.0, None))
+    assert said == "No bound is known for 56 % of the layers' time of INT8 at batch 8."
 
 
 def test_layers_far_below_their_roof_are_bound_by_neither():
