@@ -240,7 +240,10 @@ def _rates(results: Results) -> Table | None:
     base = pretty(results.baseline)
     note = f"Speed-up is throughput over {base}'s at the same batch, in the same run."
     if results.lines("speedup").empty:
-        note = f"No speed-up: {base} was not measured on this device."
+        here = results.rows[(results.rows.engine == results.baseline) & results.rows.elsewhere.isna()]
+        wrong = here.apart[here.machine.isna()].notna().any()
+        why = "'s throughput and latency contradict each other" if wrong else " was not measured on this device"
+        note = f"No speed-up: {base}{why}."
     return _by_batch("Throughput, size and memory", results, _RATE_COLUMNS, note)
 
 

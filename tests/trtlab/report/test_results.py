@@ -52,6 +52,13 @@ def test_without_a_baseline_on_the_device_the_note_says_that_there_is_no_speedup
     assert table["note"].startswith("No speed-up: ONNX Runtime FP32 was not measured on this device.")
 
 
+def test_with_a_baseline_that_contradicts_itself_the_note_says_that_this_is_why_there_is_no_speedup():
+    base = row("onnxruntime-fp32", 1, images_per_s=1177.4, median_ms=0.179)  # in 0.179 ms: 5,587 images/s
+    tables = report_tables(results_of(base, row("int8", 1, images_per_s=3000.0)))
+    (note,) = [table["note"] for table in tables if "speed-up" in table["columns"]]
+    assert note.startswith("No speed-up: ONNX Runtime FP32's throughput and latency contradict each other. ‡: ")
+
+
 @pytest.mark.parametrize(
     ("base", "other", "expected"),
     [
