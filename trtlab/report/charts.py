@@ -125,12 +125,11 @@ def _throughput(results: Results) -> Figure | None:
 
 
 def _draw_throughput(axis: Axes, rates: pd.DataFrame, batches: list[int]) -> None:
-    """Draw a line for each title; it is dashed if an earlier one has its colour."""
+    """Draw a line for each title; it is dashed if it is of a later source, or ran otherwise than a batch at a time."""
     axis.set_ylim(0, 1.06 * rates.value.max())
-    first = set(rates.drop_duplicates("engine").title)
-    for title, lines in rates.groupby("title", sort=False):
+    for (source, how, _), lines in rates.groupby([*KEY[::2], "title"], sort=False):
         look = {"color": tint(lines.engine.iloc[0]), "marker": "o", "clip_on": False}
-        axis.plot(lines.batch, lines.value, "-" if title in first else "--", markersize=4.5, linewidth=2, **look)
+        axis.plot(lines.batch, lines.value, "--" if source or how else "-", markersize=4.5, linewidth=2, **look)
         batch, rate, reached = saturation(lines)
         if reached:
             axis.plot(batch, rate, markersize=13, mfc="none", mew=1.8, **look)

@@ -71,6 +71,8 @@ def deploy(results: Results) -> str | None:
 
     None if no engine's throughput was measured, or none is accurate enough to be named.
     """
+    if results.models:
+        return f"No engine is recommended: these are of different models ({results.models}); make a report of each."
     within = results.accuracy[results.accuracy.loss.fillna(0) <= TARGET_LOSS]
     best, why = fastest(results), "the fastest engine; its accuracy was not measured"
     if len(results.accuracy):
@@ -102,7 +104,12 @@ def most_layers(results: Results) -> str:
 
 
 def headline(results: Results) -> list[tuple[str, str, str]]:
-    """Return up to three (number, what it is, under which conditions) of the run: speed, latency, accuracy."""
+    """Return up to three (number, what it is, under which conditions) of the run: speed, latency, accuracy.
+
+    None for engines of different models.
+    """
+    if results.models:
+        return []
     return [item for item in (_top_speed(results), _top_latency(results), _top_accuracy(results)) if item]
 
 

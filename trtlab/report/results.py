@@ -170,6 +170,11 @@ class Results:
         return baseline_of(row["engine"] for row in [*self.found, *self.scored] if not row.get("source"))
 
     @property
+    def models(self) -> str | None:
+        """The models of the first machine's engines where they are several: no engine is the better of two then."""
+        return self.settings.get("models")
+
+    @property
     def subject(self) -> str:
         """Model and data, as far as they are named."""
         named = [text for text in (self.model, self.data) if text != NOT_NAMED]

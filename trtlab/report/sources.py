@@ -54,6 +54,8 @@ def _labels(paths: Sequence[Path]) -> list[str]:
 
 def _beside(found: Sequence[Results], labels: Sequence[str]) -> Results:
     home, taken, parts = found[0], set(), {part: [] for part in _PARTS}
+    models = _together([results.model for results in found if results.device == home.device])
+    said = {"models": models} if models not in [results.model for results in found] else {}
     for results, label in zip(found, labels, strict=True):
         named = _named(results, home, label, taken)
         taken |= set(map(_place, named.found))
@@ -64,7 +66,7 @@ def _beside(found: Sequence[Results], labels: Sequence[str]) -> Results:
         model=_together([results.model for results in found]),
         data=_together([results.data for results in found]),
         missing=[part for part in home.missing if all(part in results.missing for results in found)],
-        settings={**home.settings, "sources": ", ".join(labels)},
+        settings={**home.settings, "sources": ", ".join(labels), **said},
         **parts,
     )
 

@@ -91,6 +91,17 @@ def test_a_ring_marks_where_throughput_saturates():
     assert [(list(ring.get_xdata()), list(ring.get_ydata())) for ring in rings] == [([2], [180.0])]
 
 
+def test_every_line_of_a_later_source_is_dashed_and_none_of_the_first():
+    rows = [row(name, 8, source=source, images_per_s=9.0) for source, name in (("", "fp32"), ("b", "fp32"), ("b", "a"))]
+    rows += [row("int8", 8, how=how, images_per_s=9.0) for how in (None, "2 streams")]
+    figure = CHARTS["throughput_by_batch"](results_of(*rows))
+    titles = {text.get_text().split("  ")[0]: place for place, text in enumerate(figure.axes[0].texts)}
+    looks = [line.get_linestyle() for line in figure.axes[0].lines]
+    assert {title: looks[place] for title, place in titles.items()} == {
+        "FP32": "-", "FP32 · b": "--", "A · b": "--", "INT8": "-", "INT8, 2 streams": "--",
+    }  # fmt: skip
+
+
 def test_the_accuracy_bars_span_the_interval_of_the_difference():
     results = sample_results()
     axis, _ = CHARTS["accuracy_speedup"](results).axes

@@ -22,7 +22,8 @@ from tests.trtlab.sample_results import (
 )
 from tests.trtlab.trtexec.test_command import logged
 from trtcpu.errors import InputError
-from trtlab.report.findings import headline
+from trtlab.report.findings import deploy, headline
+from trtlab.report.pages import make_report
 from trtlab.report.results import plain
 from trtlab.report.sources import load_file, load_sources
 from trtlab.trtexec.bench_log import format_log
@@ -33,8 +34,8 @@ FAST = {**ROW, "name": "int8", "median_ms": 0.1, "mean_ms": 0.1, "images_per_s":
 BASE = {**ROW, "name": "pytorch-fp32", "median_ms": 10.0, "mean_ms": 10.0, "images_per_s": 800.0}
 
 
-def on_gpu(*rows, device=GPU["device"]):
-    return {"engine": {**GPU, "device": device}, "rows": list(rows)}
+def on_gpu(*rows, device=GPU["device"], **facts):
+    return {"engine": {**GPU, "device": device}, "rows": list(rows), **facts}
 
 
 def speedups(results):
@@ -97,6 +98,16 @@ def test_two_models_are_not_taken_for_one(tmp_path):
     told = [{**PARSED, "model": model} for model in ("resnet50", "vit_b_16")]
     results = load_sources([write(tmp_path / f"{number}.json", parts) for number, parts in enumerate(told)])
     assert list(results.rows.title) == ["FP16", "FP16 · 1"] and results.subject == "resnet50, vit_b_16"
+
+
+def test_no_engine_of_one_model_is_recommended_over_one_of_another_and_a_report_read_again_still_knows(tmp_path):
+    seg, bert = (write(tmp_path / f"{model}.json", bench(ROW, FAST, model=model)) for model in ("seg", "bert"))
+    for results in (load_sources([seg, bert]), load_sources([make_report([seg, bert]).summary])):
+        assert deploy(results).startswith("No engine is recommended: these are of different models (seg, bert)")
+        assert headline(results) == []
+    again = write(tmp_path / "again.json", bench(ROW, model="seg"))
+    away = write(tmp_path / "away.json", on_gpu(ROW, model="bert"))
+    assert deploy(load_sources([seg, again, away])).startswith("Deploy INT8: "), "another machine is never recommended"
 
 
 def test_a_log_that_names_no_device_is_on_a_machine_of_its_own(tmp_path):
