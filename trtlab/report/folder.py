@@ -120,17 +120,29 @@ def _builds(folder: Path) -> list[dict[str, Any]]:
 def _build(stem: str, record: dict[str, Any]) -> dict[str, Any]:
     """Return the row of a build; of an explicit one it says that the scales stand in the model."""
     profile, calibration = record["profile"], record["calibration"]
+    batches = [profile[key] for key in ("min", "opt", "max")]
     scales = f"{calibration['calibrator']}, {calibration['images']} images" if calibration else "–"
     row = {
         "name": stem.partition("_")[2].replace("_", "-") or stem,
         "precision": str(record["precision"]),
-        "profile": "–".join(str(profile[key]) for key in ("min", "opt", "max")),
+        "profile": "–".join(map(str, batches)) + _tuned(record.get("inputs", []), batches),
         "layers": int(record["layers"]),
         "layer_precisions": ", ".join(f"{count} {name}" for name, count in record["layer_precisions"].items()),
         "calibration": scales + ", as Q/DQ" * bool(calibration and record.get("typed_onnx")),
         "seconds": float(record["seconds"]),
     }
     return checked(row, BUILD)
+
+
+def _tuned(inputs: Iterable[Mapping[str, Any]], batches: list[int]) -> str:
+    """Return the shapes that the engine was tuned for and timed at where more than the batch varies: " at ids Nx16"."""
+    said = []
+    for each in inputs:
+        least, best, most = (each[key] for key in ("min", "opt", "max"))
+        batch = [*least[:1], *best[:1], *most[:1]] == batches
+        if least[batch:] != most[batch:]:
+            said.append(f"{each['name']} {'x'.join(map(str, ['N'] * batch + best[batch:]))}")
+    return " at " * bool(said) + ", ".join(said)
 
 
 _MOST = 1e15

@@ -271,6 +271,8 @@ def _checks(results: Results) -> Table:
 
 def _builds(results: Results) -> Table:
     note = "Layers are counted after fusion, as the engine's inspector gives them."
+    if any(" at " in build["profile"] for build in results.builds):
+        note += " Other axes than the batch (N) vary, too; all times are at the shapes that stand after the batches."
     return _formatted("Engines", _titled(results, results.builds), _BUILD_COLUMNS, note)
 
 

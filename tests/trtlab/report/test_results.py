@@ -236,6 +236,23 @@ def test_the_engines_say_whether_their_scales_stand_in_the_model(tmp_path, typed
     assert [build["calibration"] for build in load_results(tmp_path).builds] == [said]
 
 
+def test_the_engines_say_at_which_shapes_times_hold_where_more_than_the_batch_varies(tmp_path):
+    shapes = {
+        "ids": ([1, 4], [2, 16], [4, 64]),
+        "image": ([1, 3, 32, 32], [2, 3, 96, 64], [4, 3, 128, 128]),
+        "mask": ([1, 8], [2, 8], [4, 8]),  # nothing but the batch
+        "state": ([1, 1, 20], [1, 2, 20], [1, 4, 20]),  # no batch at axis 0
+        "scale": ([], [], []),
+    }
+    inputs = [{"name": name, **dict(zip(("min", "opt", "max"), each, strict=True))} for name, each in shapes.items()]
+    for told, said in ((inputs, "1–2–4 at ids Nx16, image Nx3x96x64, state 1x2x20"), (inputs[2:3], "1–2–4")):
+        folder = tmp_path / str(len(told))
+        write_build(folder, inputs=told)
+        results = load_results(folder)
+        (table,) = [table for table in report_tables(results) if table["title"] == "Engines"]
+        assert table["rows"][0][2] == said and ("all times are at" in table["note"]) is (" at " in said)
+
+
 def test_a_folder_kept_without_its_engines_still_knows_how_they_were_built(tmp_path):
     build = {"engine": "int8", "precision": "int8", "profile": "1–8–8", "layers": 57, "seconds": 12.5}
     build |= {"layer_precisions": "55 int8, 2 other", "calibration": "entropy, 64 images"}
