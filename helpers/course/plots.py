@@ -38,14 +38,18 @@ def colour(name: str) -> str:
 def log_ticks(least: float, most: float) -> list[float]:
     """Return ticks for a logarithmic axis from `least` to `most`, both above 0: 1, 2 and 5 times powers of ten.
 
-    Fewer than three: all digits times powers of ten; still fewer: both ends as well.
+    Fewer than three: all digits times powers of ten; still fewer: round numbers in even steps; at last both ends.
     """
+    from matplotlib.ticker import MaxNLocator
+
     powers = [10.0**power for power in range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1)]
     for steps in ((1, 2, 5), range(1, 10)):
         ticks = [step * power for power in powers for step in steps if least <= step * power <= most]
         if len(ticks) >= 3:
             return ticks
-    return sorted({*ticks, float(f"{least:.3g}"), float(f"{most:.3g}")})
+    even = MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(least, most)
+    ticks = [float(tick) for tick in even if least <= tick <= most]
+    return ticks if len(ticks) > 1 else sorted({float(f"{least:.3g}"), float(f"{most:.3g}")})
 
 
 def plain_log_axis(axis, ticks: Iterable[float]) -> None:

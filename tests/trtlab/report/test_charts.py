@@ -235,9 +235,21 @@ def test_what_is_slower_and_loses_more_is_no_trade():
     assert list(trades["name"]) == ["int8", "mixed-2", "fp16", "fp32"]
 
 
-def test_the_pareto_chart_has_each_engine_where_it_was_measured(tmp_path, monkeypatch):
-    drawn: list[Figure] = []
-    monkeypatch.setattr(charts, "Figure", lambda *size, **look: drawn.append(Figure(*size, **look)) or drawn[-1])
+@pytest.fixture()
+def drawn(monkeypatch) -> list[Figure]:
+    """The figures that are drawn after this."""
+    figures: list[Figure] = []
+    monkeypatch.setattr(charts, "Figure", lambda *size, **look: figures.append(Figure(*size, **look)) or figures[-1])
+    return figures
+
+
+def test_the_pareto_chart_of_engines_that_are_nearly_as_fast_has_ticks_among_them(tmp_path, drawn):
+    draw_pareto(tmp_path / "p.png", [point("fp32", 0.19, 0), point("fp16", 0.145, 0.1)], "m.onnx")
+    (axes,) = drawn[0].axes
+    assert list(axes.get_xticks()) == pytest.approx([0.14, 0.16, 0.18, 0.2])
+
+
+def test_the_pareto_chart_has_each_engine_where_it_was_measured(tmp_path, drawn):
     draw_pareto(tmp_path / "p.png", POINTS, "m.onnx on a CPU")
     (axes,) = drawn[0].axes
     assert {text.get_text(): text.xy for text in axes.texts} == {p["name"]: (p["median_ms"], p["loss"]) for p in POINTS}
