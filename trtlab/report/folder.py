@@ -46,10 +46,9 @@ def load_results(folder: str | Path) -> Results:
     folder = Path(folder)
     present = {part: read(path, f"{part} record") for part in NEEDED if (path := folder / f"{part}.json").exists()}
     if not any(part in present for part in ("latency", "throughput", "accuracy")):
-        others = sorted(path for path in folder.glob("*.json") if path.name != "summary.json")
         raise InputError(
-            f"{folder} has no latency.json, throughput.json or accuracy.json; measure first: trtlab run --out {folder}"
-            + (f"; or name files of bench and parse-log: --results {others[0]}" if others else "")
+            f"{folder} has no latency.json, throughput.json or accuracy.json; measure first: trtlab run --out {folder}; "
+            "or name a file of trtlab bench --output or parse-log"
         )
     engine = _one_engine(folder, present)
     rows = {

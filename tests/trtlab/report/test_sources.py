@@ -154,10 +154,11 @@ def test_more_rows_than_a_report_can_show_are_refused(tmp_path):
     assert len(load_sources([write(tmp_path / "a.json", bench(*many[:32]))]).rows) == 32
 
 
-def test_a_folder_with_other_files_says_how_to_name_them(tmp_path):
-    write(tmp_path / "benchmark.json", bench(ROW))
-    with pytest.raises(InputError, match=r"or name files of bench and parse-log: --results .*benchmark\.json"):
+def test_a_folder_without_measurements_names_no_file_that_cannot_be_read(tmp_path):
+    write(tmp_path / "fp32.engine.json", {"engine_path": "fp32.engine"})
+    with pytest.raises(InputError, match="or name a file of trtlab bench --output or parse-log") as error:
         load_sources([tmp_path])
+    assert "fp32.engine.json" not in str(error.value)
 
 
 def test_a_bench_json_of_any_name_is_read(tmp_path):
