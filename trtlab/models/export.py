@@ -9,6 +9,7 @@ import json
 import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,6 +23,7 @@ from helpers.tools.files import atomic_path
 from helpers.tools.outputs import onnx_session, relative_error
 from trtcpu.errors import InputError
 from trtlab.models.class_names import ClassNames, number_of_classes
+from trtlab.models.lookups import Lookups
 from trtlab.models.own_models import ModelInput, image_input, sizes_to_try
 
 INPUT_NAME, OUTPUT_NAME = "input", "output"
@@ -60,6 +62,7 @@ def export_onnx(
     """
     inputs = inputs or [image_input(INPUT_NAME, batch_size, dynamic_batch, 3, input_size)]
     with atomic_path(path) as temporary, _exporting(model):
+        inputs = _limited(model, inputs)
         _export(model, inputs, temporary, opset)
         if simplify:
             simplify_onnx(temporary, temporary)
@@ -121,7 +124,8 @@ def validate_onnx(path: str | Path, model: torch.nn.Module, inputs: Sequence[Mod
         the largest relative error (norm of the difference over norm of the output).
 
     Raises:
-        InputError: the file breaks ONNX's rules, or a relative error is above 1e-4 (1e-2 for half precision).
+        InputError: the file breaks ONNX's rules, PyTorch's own output is not finite, or a relative error is above 1e-4
+            (1e-2 for half precision).
     """
     try:
         onnx.checker.check_model(path, full_check=True)
@@ -139,7 +143,7 @@ def _differences(
     session: onnxruntime.InferenceSession, model: torch.nn.Module, inputs: Sequence[ModelInput], sizes: dict[str, int]
 ) -> list[float]:
     """Return the relative error of every output at these sizes of the dynamic axes."""
-    drawn = _values(model, inputs, sizes, seed=1000 + sum(sizes.values()))
+    drawn = _values(inputs, sizes, seed=1000 + sum(sizes.values()))
     # unlike the traced example, to reach other branches of the model
     values = [-3 * value if value.is_floating_point() else value for value in drawn]
     expected = _outputs(model, values)
@@ -159,6 +163,12 @@ def _difference(found: np.ndarray, expected: np.ndarray) -> float:
         raise InputError(
             f"the exported model gives {found.shape} where PyTorch gives {expected.shape}: the trace kept a size as a "
             f"constant; {_OTHER_EXPORTER}"
+        )
+    wrong = np.count_nonzero(~np.isfinite(expected))
+    if wrong:
+        raise InputError(
+            f"PyTorch's own output is NaN or infinite in {wrong:,} of {expected.size:,} values, for noise and for "
+            "integers from 0 on, so no export can be compared with it; look at the model's weights and masks"
         )
     allowed = 1e-2 if expected.dtype == np.float16 else 1e-4
     relative = relative_error(found.astype(np.float64), expected.astype(np.float64))
@@ -202,11 +212,11 @@ def _export(model: torch.nn.Module, inputs: Sequence[ModelInput], path: Path, op
             dims = {axis: torch.export.Dim(axis) for axis in sizes}
             shapes = tuple({place: dims[axis] for place, axis in places.items()} for places in axes.values())
             # torch.export takes an axis of 1 for a constant
-            example = _values(model, inputs, {axis: max(2, size) for axis, size in sizes.items()})
+            example = _values(inputs, {axis: max(2, size) for axis, size in sizes.items()})
             program = torch.onnx.export(model, example, dynamo=True, dynamic_shapes=shapes, **names)
             program.save(path, external_data=False)
         else:
-            example = _values(model, inputs, sizes)
+            example = _values(inputs, sizes)
             torch.onnx.export(model, example, str(path), dynamo=False, dynamic_axes=axes | outputs, **names)
     except OSError:
         raise
@@ -222,7 +232,7 @@ def _output_axes(
     Raises:
         InputError: two runs on one input differ, so that no export can agree with such a model.
     """
-    outputs, again = (_outputs(model, _values(model, inputs, sizes)) for _ in range(2))
+    outputs, again = (_outputs(model, _values(inputs, sizes)) for _ in range(2))
     if not all(
         one.shape == other.shape and torch.allclose(one.double(), other.double(), rtol=1e-3, atol=1e-5, equal_nan=True)
         for one, other in zip(outputs, again, strict=True)
@@ -234,20 +244,27 @@ def _output_axes(
     names = [f"{OUTPUT_NAME}_{index}" for index in range(len(outputs))] if len(outputs) > 1 else [OUTPUT_NAME]
     axes: dict[str, dict[int, str]] = {name: {} for name in names}
     for axis, size in sizes.items():
-        larger = _outputs(model, _values(model, inputs, {**sizes, axis: 2 * size}))
+        larger = _outputs(model, _values(inputs, {**sizes, axis: 2 * size}))
         for name, before, after in zip(names, outputs, larger, strict=True):
             moved = [place for place, length in enumerate(before.shape) if after.shape[place] != length]
             axes[name] |= {place: axis if before.shape[place] == size else f"{name}_{place}" for place in moved}
     return axes
 
 
-def _values(
-    model: torch.nn.Module, inputs: Sequence[ModelInput], sizes: Mapping[str, int], seed: int = 0
-) -> tuple[torch.Tensor, ...]:
-    """Return seeded values of every input; integers are below the rows of the model's smallest embedding."""
-    kinds = ((part, getattr(part, "original_name", type(part).__name__)) for part in model.modules())
-    limit = min((len(part.weight) for part, kind in kinds if kind in ("Embedding", "EmbeddingBag")), default=None)
-    return tuple(each.values(sizes, limit, seed + index) for index, each in enumerate(inputs))
+def _limited(model: torch.nn.Module, inputs: Sequence[ModelInput]) -> Sequence[ModelInput]:
+    """Return the inputs; those that look up a table know its rows."""
+    if all(each.dtype.is_floating_point for each in inputs):
+        return inputs
+    sizes = sizes_to_try(inputs)[0]
+    # every table has a row 0
+    zeros = {each.name: torch.zeros(each.shape(sizes), dtype=each.dtype) for each in inputs}
+    with Lookups(zeros) as lookups:
+        _outputs(model, [*zeros.values()])
+    return [replace(each, limit=lookups.rows.get(each.name)) for each in inputs]
+
+
+def _values(inputs: Sequence[ModelInput], sizes: Mapping[str, int], seed: int = 0) -> tuple[torch.Tensor, ...]:
+    return tuple(each.values(sizes, seed + index) for index, each in enumerate(inputs))
 
 
 def _outputs(model: torch.nn.Module, values: Sequence[torch.Tensor]) -> list[torch.Tensor]:

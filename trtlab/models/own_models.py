@@ -37,12 +37,16 @@ _NESTED = ("state_dict", "model_state_dict", "model")
 
 @dataclass(frozen=True)
 class ModelInput:
-    """An input: each axis a size or a name; `traced` gives the size of every named axis to trace with."""
+    """An input: each axis a size or a name; `traced` gives the size of every named axis to trace with.
+
+    `limit` is the number of rows of the table that an integer input looks up; None if it is not known.
+    """
 
     name: str
     axes: tuple[int | str, ...]
     dtype: torch.dtype
     traced: dict[str, int]
+    limit: int | None = None
 
     def __post_init__(self) -> None:
         """Raise InputError if an axis is empty, or if what is traced has more elements than an engine's input."""
@@ -61,12 +65,12 @@ class ModelInput:
         """Return the names of the dynamic axes by their place."""
         return {place: axis for place, axis in enumerate(self.axes) if isinstance(axis, str)}
 
-    def values(self, sizes: Mapping[str, int], limit: int | None, seed: int) -> torch.Tensor:
-        """Return seeded noise, or integers below `limit` (where it is unknown: 0 and 1)."""
+    def values(self, sizes: Mapping[str, int], seed: int) -> torch.Tensor:
+        """Return seeded noise, or integers below `limit`; without one 0 and 1, which masks are made of."""
         generator = torch.Generator().manual_seed(seed)
         if self.dtype.is_floating_point:
             return torch.randn(self.shape(sizes), generator=generator).to(self.dtype)
-        return torch.randint(0, limit or 2, self.shape(sizes), generator=generator).to(self.dtype)
+        return torch.randint(0, self.limit or 2, self.shape(sizes), generator=generator).to(self.dtype)
 
 
 def image_input(

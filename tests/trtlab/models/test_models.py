@@ -19,6 +19,7 @@ from tests.trtlab.tiny_models import SIZE, TinyNet
 from trtcpu.errors import InputError
 from trtlab.models.class_names import ClassNames, fit_labels, names_beside, number_of_classes, read_classes
 from trtlab.models.export import export_onnx
+from trtlab.models.lookups import Lookups
 from trtlab.models.own_models import (
     image_input,
     load_own,
@@ -80,6 +81,7 @@ def test_what_is_none_of_several_outputs_is_left_out(tmp_path: Path) -> None:
             "differs from PyTorch: .*control flow that depends on the data",
         ),
         (Of(lambda x: x.flatten(1)[:, :10] * len(x)), {}, "differs from PyTorch"),
+        (Of(lambda x: 0 / x.mean(dim=(2, 3)).relu().floor()), {}, "PyTorch's own output is NaN or infinite in 3 of 3"),
         (Of(lambda x: "images"), {}, "the model gives str; only tensors"),
         (
             Of(lambda x: x.mean(dim=(2, 3)) + torch.randn(len(x), 3)),
@@ -99,6 +101,44 @@ def test_a_model_that_cannot_be_exported_is_one_line_and_keeps_the_previous_file
         export_onnx(model, tmp_path / "m.onnx", input_size=SIZE, **options)
     assert "\n" not in str(caught.value)
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"previous"]
+
+
+class Masked(nn.Module):
+    """Attention over the ids that a mask of 0 and 1 leaves; one of its tables has `kinds` rows."""
+
+    def __init__(self, kinds: int) -> None:
+        super().__init__()
+        self.words, self.places, self.sides, self.kinds = (nn.Embedding(rows, 8) for rows in (1000, 128, 300, kinds))
+
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor, sides: torch.Tensor, kinds: torch.Tensor) -> torch.Tensor:
+        features = self.words(ids.long()) + self.places(torch.arange(ids.shape[1]))
+        features = features + self.sides(sides.t()).transpose(0, 1) + self.kinds(kinds)
+        scores = features @ features.transpose(1, 2) + (1 - mask.float())[:, None, :] * -3.4e38
+        return scores.softmax(-1) @ features
+
+
+MASKED = {"ids": "int32", "mask": "int64", "sides": "int64", "kinds": "int64"}
+
+
+@pytest.mark.parametrize("kinds", [1, 40])
+def test_a_mask_is_0_and_1_beside_the_ids_of_large_and_small_tables(tmp_path: Path, kinds: int) -> None:
+    inputs = parse_inputs([f"{name}:batch,length:{dtype}" for name, dtype in MASKED.items()], batch=1, size=224)
+    record = export_onnx(Masked(kinds), tmp_path / "m.onnx", inputs=inputs)
+    assert list(record.inputs) == [*MASKED] and record.relative_error < 1e-5
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.(trace|script). is deprecated")
+@pytest.mark.parametrize("form", ["module", "scripted", "program"])
+def test_the_table_that_an_input_looks_up_is_found_in_every_form_of_a_model(form: str) -> None:
+    values = {name: torch.zeros(2, 3, dtype=getattr(torch, dtype)) for name, dtype in MASKED.items()}
+    model = Masked(kinds=1).eval()
+    if form == "scripted":
+        model = torch.jit.script(model)
+    elif form == "program":
+        model = torch.export.export(model, tuple(values.values())).module()
+    with torch.no_grad(), Lookups(values) as lookups:
+        model(*values.values())
+    assert lookups.rows == {"ids": 1000, "sides": 300, "kinds": 1}
 
 
 IDS = "ids:batch,length:int64"
