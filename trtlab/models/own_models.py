@@ -32,6 +32,7 @@ _TRACED_LENGTH = 16
 _BATCHES = (1, 2, 5)
 _LARGEST = 2**31 - 1
 _SUFFIXES = (".pth", ".pt", ".pt2", ".bin", ".ckpt")
+_SHOWN = 3
 _NESTED = ("state_dict", "model_state_dict", "model")
 
 
@@ -178,9 +179,11 @@ def _program_input(name: str, value: torch.Tensor, first: torch.Tensor) -> Model
 def _loading(path: str, kind: str) -> Iterator[None]:
     """Turn what torch, with many classes of errors, says of a file that it cannot load into one line."""
     try:
-        with warnings.catch_warnings():
+        with open(path, "rb"), warnings.catch_warnings():  # opened first: torch.export prints what it cannot read
             warnings.simplefilter("ignore")  # torch.jit's advice is for who wrote the file
             yield
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}; give the path of a model's file") from error
     except Exception as error:
         raise InputError(
             f"{path} cannot be loaded as {kind} ({one_line(error)[:160]}); save it again, or give module.py:factory"
@@ -250,8 +253,27 @@ def _with_weights(path: str, arch: str | None) -> nn.Module:
     try:
         model.load_state_dict(state)
     except RuntimeError as error:
-        raise InputError(f"{path} does not hold weights of {arch}: {one_line(error)}") from error
+        found = _misfit(model.state_dict(), state) or one_line(error)
+        raise InputError(
+            f"{path} does not hold weights of {arch}: {found}; --arch must be the model that they were saved from"
+        ) from error
     return model.eval()
+
+
+def _misfit(wanted: Mapping[str, torch.Tensor], given: Mapping[str, torch.Tensor]) -> str:
+    """Return what keeps weights out of a model: the first keys that only one of them has, or of another shape."""
+    both = [key for key in wanted if key in given and wanted[key].shape != given[key].shape]
+    keys = {
+        # PyTorch counts from 0 where a batch normalisation's number of batches is missing
+        "missing": [key for key in wanted if key not in given and not key.endswith("num_batches_tracked")],
+        "unexpected": [key for key in given if key not in wanted],
+        "of another shape": [f"{key} {[*given[key].shape]} for {[*wanted[key].shape]}" for key in both],
+    }
+    return ", ".join(
+        f"{len(found)} {what} ({', '.join(found[:_SHOWN])}{', …' * (len(found) > _SHOWN)})"
+        for what, found in keys.items()
+        if found
+    )
 
 
 def _state(path: str) -> dict[str, torch.Tensor]:

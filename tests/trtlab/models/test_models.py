@@ -185,6 +185,8 @@ CODE = """
 from torch import nn
 def make():
     return nn.Linear(4, 3)
+def wide():
+    return nn.Linear(5, 3)
 def wrong():
     return "no module"
 def broken():
@@ -240,18 +242,26 @@ def test_random_weights_are_the_same_each_time_and_leave_the_generator_alone() -
         ("{}/mine.py:wrong", None, "gives str; it must return a torch.nn.Module"),
         ("{}/mine.py:broken", None, "ValueError: two"),
         ("{}/none.py:make", None, "cannot read .*none.py: no such file"),
-        ("{}/none.pth", None, "none.pth cannot be loaded as weights, .*No such file"),
+        ("{}/none.pth", "vgg11", "cannot read .*none.pth: No such file or directory; give the path of"),
+        ("{}/none.pt", None, "cannot read .*none.pt: No such file"),
+        ("{}/none.pt2", None, "cannot read .*none.pt2: No such file"),
         ("{}/text.pth", None, "text.pth cannot be loaded as weights, without running its code"),
         ("{}/text.pt2", None, "text.pt2 cannot be loaded as exported program"),
         ("{}/list.pth", None, "holds list, no state dict"),
         ("{}/w.pth", None, "holds weights; name what they are of: --arch"),
-        ("{}/w.pth", "vgg11", "does not hold weights of vgg11"),
+        (
+            "{}/w.pth",
+            "vgg11",
+            r"does not hold weights of vgg11: 22 missing \(features.0.weight, features.0.bias, features.3.weight, …\), "
+            r"2 unexpected \(weight, bias\); --arch must be the model that they were saved from",
+        ),
+        ("{}/w.pth", "{}/mine.py:wide", r"1 of another shape \(weight \[3, 4\] for \[3, 5\]\); --arch"),
         ("resnet5", None, "no model named 'resnet5'.*resnet50"),
     ],
 )
 def test_what_is_no_model_is_one_line(folder: Path, model: str, arch: str | None, said: str) -> None:
     with pytest.raises(InputError, match=said) as caught:
-        load_own(model.format(folder), arch)
+        load_own(model.format(folder), arch and arch.format(folder))
     assert "\n" not in str(caught.value)
 
 
