@@ -47,8 +47,8 @@ def load_results(folder: str | Path) -> Results:
     present = {part: read(path, f"{part} record") for part in NEEDED if (path := folder / f"{part}.json").exists()}
     if not any(part in present for part in ("latency", "throughput", "accuracy")):
         raise InputError(
-            f"{folder} has no latency.json, throughput.json or accuracy.json; measure first: trtlab run --out {folder}; "
-            "or name a file of trtlab bench --output or parse-log"
+            f"{folder} has no latency.json, throughput.json or accuracy.json; measure first: trtlab run --out {folder}"
+            "; or name a file of trtlab bench --output or parse-log"
         )
     engine = _one_engine(folder, present)
     rows = {
