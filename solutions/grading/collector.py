@@ -25,7 +25,7 @@ from helpers.tools.files import atomic_write, sha256, write_json
 from solutions.grading.archives import Download
 from solutions.grading.course import Course
 from solutions.grading.faults import course_faults
-from solutions.grading.submissions import ROSTER, Student, name_fault, read_roster
+from solutions.grading.submissions import ROSTER, Student, composed, name_fault, read_roster
 from solutions.grading.untrusted.text import printable
 from trtcpu.errors import InputError
 
@@ -197,7 +197,7 @@ class Names:
 
     def __init__(self, roster: list[Student]) -> None:
         self._listed = bool(roster)
-        self._ids = {_composed(key): one.id for one in roster for key in (one.email, one.id) if key}
+        self._ids = {composed(key): one.id for one in roster for key in (one.email, one.id) if key}
         self._canvas = {one.canvas_id: one.id for one in roster if one.canvas_id}
         self._full: dict[str, set[str]] = defaultdict(set)
         for one in roster:
@@ -247,7 +247,7 @@ class Names:
         Raises:
             InputError: several students have it.
         """
-        if (key := _composed(name)) in self._ids:
+        if (key := composed(name)) in self._ids:
             return self._ids[key]
         found = sorted(self._full.get(_letters(name), ()))
         if len(found) > 1:
@@ -279,11 +279,6 @@ def _alone(parts: list[str]) -> str:
     if fault := name_fault(name):
         raise InputError(f"the student's name {fault}")
     return name
-
-
-def _composed(name: str) -> str:
-    """Return the name in lower case, with one character for a letter and its accent: macOS writes two."""
-    return unicodedata.normalize("NFC", name).casefold().strip()
 
 
 def _letters(name: str) -> str:

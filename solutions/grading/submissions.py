@@ -7,6 +7,7 @@ file.
 import csv
 import os
 import stat
+import unicodedata
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -111,7 +112,7 @@ def _submission(course: Course, folder: Path, steps: list[str], due: Set[str]) -
 
 
 _NAME_FAULTS: dict[str, Callable[[str], object]] = {
-    "leads elsewhere": lambda name: name in (".", ".."),
+    "begins with a dot or holds a /, so that it names another folder": lambda name: name[:1] == "." or "/" in name,
     "begins or ends with a space": lambda name: name != name.strip(),
     "holds one of [ ] * ?, which nbgrader takes for a pattern": lambda name: set(name) & set("[]*?"),
     'holds one of < > " \\, which pages would take for something else': lambda name: set(name) & set('<>"\\'),
@@ -169,7 +170,8 @@ def read_roster(course_folder: Path) -> list[Student]:
     semicolons separate them.
 
     Raises:
-        InputError: it is not UTF-8, has no column id, or an id is missing or appears twice.
+        InputError: it is not UTF-8, has no column id, an id is missing or cannot name a folder, or two students have
+            the same id, e-mail or canvas_id.
     """
     path = course_folder / ROSTER
     if not path.is_file():
@@ -182,14 +184,33 @@ def read_roster(course_folder: Path) -> list[Student]:
     rows = csv.DictReader(lines, delimiter=";" if head.count(";") > head.count(",") else ",")
     if "id" not in (rows.fieldnames or []):
         raise InputError(f"{path} has no column id: its first line is {head!r}, expected id,first_name,last_name,email")
-    students: dict[str, Student] = {}
+    students: list[Student] = []
+    taken: dict[tuple[str, bool], int] = {}
     for row in rows:
-        known = {name: (row.get(name) or "").strip() for name in Student.__dataclass_fields__}
-        if not known["id"] or known["id"] in students:
-            fault = f"the id {known['id']!r} again" if known["id"] else "no id"
-            raise InputError(f"{path}, line {rows.line_num}, has {fault}; every student needs an id of their own")
-        students[known["id"]] = Student(**known)
-    return list(students.values())
+        student = Student(**{name: (row.get(name) or "").strip() for name in Student.__dataclass_fields__})
+        if fault := _line_fault(student, rows.line_num, taken):
+            raise InputError(f"{path}, line {rows.line_num}, has {fault}")
+        students.append(student)
+    return students
+
+
+def _line_fault(student: Student, line: int, taken: dict[tuple[str, bool], int]) -> str:
+    """Return why a line of the class list cannot be used; `taken` has the lines of what names the students so far."""
+    if not student.id or (fault := name_fault(student.id)):
+        given = f"the id {student.id!r}, which {fault}" if student.id else "no id"
+        return f"{given}; every student needs an id that can name a folder"
+    for column in ("id", "email", "canvas_id"):
+        said = getattr(student, column)
+        # An address may not be another's id either; Canvas' numbers are looked up apart from both.
+        other = taken.setdefault((composed(said), column == "canvas_id"), line)
+        if said and other != line:
+            return f"the {column} {said!r} again, after line {other}; every student needs their own"
+    return ""
+
+
+def composed(name: str) -> str:
+    """Return the name in lower case, with one character for a letter and its accent: macOS writes two."""
+    return unicodedata.normalize("NFC", name).casefold().strip()
 
 
 def note_strangers(roster: list[Student], submissions: list[Submission]) -> list[str]:

@@ -69,8 +69,17 @@ def test_the_class_list_is_read_in_its_order(tmp_path: Path, text: str) -> None:
     [
         ("name\nada\n", "no column id: its first line is 'name'"),
         ("", "no column id"),
-        ("id\nada\nben\nada\n", "line 4, has the id 'ada' again"),
-        ("id,first_name\n,Ada\n", "line 2, has no id"),
+        ("id\nada\nben\nada\n", "line 4, has the id 'ada' again, after line 2; every student needs their own"),
+        ("id\nAda\nben\nada\n", "line 4, has the id 'ada' again, after line 2"),
+        ("id,email\nada,A@x.org\nben,a@x.org\n", "line 3, has the email 'a@x.org' again, after line 2"),
+        ("id,email\na@x.org,\nben,a@x.org\n", "line 3, has the email 'a@x.org' again, after line 2"),
+        ("id,canvas_id\nada,1\n\nben,1\n", "line 4, has the canvas_id '1' again, after line 2"),
+        ("id,first_name\n,Ada\n", "line 2, has no id; every student needs an id that can name a folder"),
+        *(
+            (f"id\nada\n{name}\n", f"line 3, has the id '{name}', which .* names another folder; every student needs")
+            for name in ("MA/2026/017", "../kurt", "/tmp/x", "..", ".ada")
+        ),
+        ('id\n"a<b"\n', "line 2, has the id 'a<b', which holds one of"),
         ("id,first_name\nz,Zoë\n".encode("latin-1"), "is not UTF-8"),
     ],
 )
@@ -79,6 +88,11 @@ def test_a_class_list_that_cannot_be_used_is_refused_with_its_reason(
 ) -> None:
     with pytest.raises(InputError, match=said):
         _roster(tmp_path, text)
+
+
+def test_an_id_may_be_the_students_address_and_anothers_number_in_canvas(tmp_path: Path) -> None:
+    students = [Student("a@x.org", email="A@x.org", canvas_id="7"), Student("7", canvas_id="8"), Student("eve")]
+    assert _roster(tmp_path, "id,email,canvas_id\na@x.org,A@x.org,7\n7,,8\neve,,\n") == students
 
 
 def test_formgrader_has_a_name_for_everybody_and_strangers_get_a_note(gradebook: Gradebook) -> None:
