@@ -113,13 +113,18 @@ def test_a_time_in_a_zone_is_what_pythons_own_database_says(tmp_path: Path, cloc
         ("2026-11-01 12:00:00 UTC+2", 10),
         ("2026-11-01 12:00:00 GMT-01:00", 13),
         ("\ufeff2026-11-01 12:00:00 UTC\r\n", 12),
-        ("Sun Nov  1 12:00:00 UTC 2026", 12),
+        ("2026-11-01 12:00:00.123456 UTC", 12),  # as nbgrader's exchange writes it
+        ("2026-11-01 12:00:00.123456+00:00", 12),  # as nbgrader's zip_collect does
+        ("2026/11/1 12:00", 12),
+        ("2026-11-01", 0),
     ],
 )
 def test_a_time_may_be_missing_or_written_as_people_and_programs_do(
     tmp_path: Path, text: str, hour: int | None
 ) -> None:
-    assert handed_in(_folder(tmp_path, text)) == (hour and datetime.datetime(2026, 11, 1, hour))
+    expected = None if hour is None else datetime.datetime(2026, 11, 1, hour)
+    found = handed_in(_folder(tmp_path, text))
+    assert (found and found.replace(microsecond=0)) == expected
 
 
 DATABASE = next(path for path in map(Path, TZPATH) if (path / "UTC").is_file())
@@ -129,7 +134,9 @@ BAD = [
         for colon in ("", ":")
         for name in (DATABASE / "UTC", f"../{DATABASE.name}/UTC", "posix/../UTC")
     ),
-    *("Sun Nov  1 12:00:00 CET 2026", "Sun Nov  1 12:00:00 CEST 2026"),
+    *(f"Sun Nov  1 12:00:00 {zone} 2026" for zone in ("UTC", "CET", "CEST")),
+    *("2.12.2026 08:30", "12/2/2026 8:30 AM", "2.12.2026 08:30 UTC", "08:30", "2026", "2026-12", "2026-13-01"),
+    *("2026-11-01 12", "2026-11-01 12:00 10:30", "2026-11-01-12-30-00", "20261101", "UTC", "2026-11-01 25:00"),
     *("yesterday", "2026-11-01 12:00:00 Nowhere/Town", "2026-11-01 12:00:00 PDT", "2026-11-01 12:00:00 99999999999"),
     *("9" * 900, "0001-01-01 00:00:00 Asia/Tokyo", "2026-11-01 12:00:00 zone1970.tab", b"\xff\xfe2\x000\x00", b"\0"),
 ]

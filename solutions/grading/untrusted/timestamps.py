@@ -2,7 +2,6 @@
 
 import datetime
 import re
-import warnings
 from pathlib import Path
 
 import dateutil.parser
@@ -17,6 +16,11 @@ _FILE = "timestamp.txt"
 _LONGEST = 1000
 # A name of the time zone database, such as America/New_York, or UTC+02:00: below its folder, never outside it.
 _ZONE = re.compile(r"(?!(am|pm)$)[a-z]{2,}[\w+:-]*(/[\w+-]+)*", re.IGNORECASE | re.ASCII)
+# dateutil would fill in what is missing from today, and take 2.12.2026 for a day in February.
+_TIME = re.compile(
+    r"\d{4}([-/.])\d\d?\1\d\d?([ T]\d\d?:\d\d(:\d\d(\.\d+)?)?( ?[ap]m)?( ?(Z|[+-]\d\d:?\d\d))?)?",
+    re.IGNORECASE | re.ASCII,
+)
 
 
 def handed_in(folder: Path) -> datetime.datetime | None:
@@ -37,15 +41,13 @@ def handed_in(folder: Path) -> datetime.datetime | None:
 
 def parsed(text: str) -> datetime.datetime:
     """Return a time in UTC; raise ValueError, or what dateutil raises, if the text is none."""
-    *words, last = text.split()
-    if words and _ZONE.fullmatch(last):
-        if (zone := dateutil.tz.gettz(last)) is None:
-            raise ValueError(f"no time zone is called {last}")
-        when = dateutil.parser.parse(" ".join(words)).replace(tzinfo=zone)
-    else:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", dateutil.parser.UnknownTimezoneWarning)  # else it would be taken for UTC
-            when = dateutil.parser.parse(text)
+    words, zone = text.split(), None
+    if len(words) > 1 and _ZONE.fullmatch(words[-1]) and (zone := dateutil.tz.gettz(words.pop())) is None:
+        raise ValueError("no such time zone")
+    if not _TIME.fullmatch(said := " ".join(words)):
+        raise ValueError("no complete date with the year first")
+    when = dateutil.parser.parse(said)
+    when = when.replace(tzinfo=zone or when.tzinfo)
     return (when - (when.utcoffset() or datetime.timedelta())).replace(tzinfo=None)
 
 
