@@ -238,11 +238,11 @@ class Names:
     def _plain(self, part: str) -> str | None:
         """Return the student with whose name a part of the path begins."""
         words = part.split("_")
-        ends = range(len(words), 0, -1)
-        return next((known for end in ends if (known := self._known("_".join(words[:end])))), None)
+        parts = ("_".join(words[:end]) for end in range(len(words), 0, -1))
+        return next((known for name in parts if (known := self._known(name, part[len(name) + 1 :]))), None)
 
-    def _known(self, name: str) -> str | None:
-        """Return the id of the student with this name.
+    def _known(self, name: str, rest: str = "") -> str | None:
+        """Return the id of the student with this name; of several, the one with whose id `rest` begins.
 
         Raises:
             InputError: several students have it.
@@ -250,10 +250,12 @@ class Names:
         if (key := composed(name)) in self._ids:
             return self._ids[key]
         found = sorted(self._full.get(_letters(name), ()))
-        if len(found) > 1:
+        within = [one for one in found if f"{composed(rest)}_".startswith(f"{composed(one)}_")]
+        named = sorted(within, key=len)[-1:] or found  # ada_l and not ada, whose name is the same
+        if len(named) > 1:
             whose = " or ".join(found)
             raise InputError(f"it may be the work of {whose}: put the id into its name, or a canvas_id into {ROSTER}")
-        return found[0] if found else None
+        return named[0] if named else None
 
 
 def _told(one: Handed, said: dict[str, str | None]) -> Handed:

@@ -44,6 +44,8 @@ NAMES = {
     "an e-mail as the name": (f"ALAN@example.org/work/{NOTEBOOK}", "alan_t"),
     "an id": ("12345_01_export (1).ipynb", "12345"),
     "a name that two have, by id": (f"lee2_{NOTEBOOK}", "lee2"),
+    "ILIAS, a name that two have": (f"Submissions/Lee_Min_lee2_1234/{NOTEBOOK}", "lee2"),
+    "ILIAS, whose user number is another student's id": (f"Lee_Min_lee1_12345/{NOTEBOOK}", "lee1"),
 }
 
 
@@ -54,10 +56,20 @@ def test_whose_a_notebook_is_is_told_by_the_names_of_each_platform(tmp_path: Pat
     assert (one.student, lines) == (student, [])
 
 
+def test_of_namesakes_the_longest_id_after_the_name_counts(tmp_path: Path) -> None:
+    (tmp_path / "n").write_text("n")
+    twins = [Student(name, "Ada", "Lovelace") for name in ("ada", "ada_l")]
+    for name in ("ada", "ada_l"):
+        path = PurePosixPath(f"Lovelace_Ada_{name}_1234/{NOTEBOOK}")
+        [one], _ = sort_out({path: tmp_path / "n"}, STEP, twins)
+        assert one.student == name
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [
         ("leemin_1_2_01_export.ipynb", "it may be the work of lee1 or lee2: put the id into its name, or a canvas_id"),
+        ("Lee_Min_ada_l_1/01_export.ipynb", "it may be the work of lee1 or lee2"),
         ("eve_01_export.ipynb", "no student of students.csv in its name"),
         ("ada_l.ipynb", "its name holds no 01_export"),
     ],
