@@ -67,7 +67,7 @@ def collect(course: Course, *, only_look: bool = False) -> list[str]:
     """Take in what is new in each downloaded/<step>/archive/; with `only_look`, only say what would be taken.
 
     Returns:
-        A line for each of these steps, and one for each file that was left out.
+        A line for each of these steps, for each file that was left out, and for what lies in the wrong folder.
 
     Raises:
         InputError: students.csv cannot be read.
@@ -77,7 +77,20 @@ def collect(course: Course, *, only_look: bool = False) -> list[str]:
     archives = {step: course.root / "downloaded" / step / "archive" for step in course.graded}
     there = [step for step, archive in archives.items() if archive.is_dir() and any(archive.iterdir())]
     with course_faults():
-        return [f"downloaded/{step}: {line}" for step in there for line in _collected(course, step, roster, only_look)]
+        found = [f"downloaded/{step}: {line}" for step in there for line in _collected(course, step, roster, only_look)]
+        return [*found, *map(printable, _misplaced(course))]
+
+
+def _misplaced(course: Course) -> Iterator[str]:
+    """Yield a line about each folder of downloaded/ with something that is not read."""
+    for folder in sorted((course.root / "downloaded").glob("[!.]*")):
+        own = ("archive", "extracted", _COLLECTED)  # extracted/ is nbgrader's
+        beside = sorted(path.name for path in folder.glob("[!.]*") if path.name not in own)
+        if folder.name not in course.graded:
+            steps = ", ".join(course.graded)
+            yield f"downloaded/{folder.name} is not read: put it into downloaded/<step>/archive/; the steps are {steps}"
+        elif beside:
+            yield f"downloaded/{folder.name}: {beside[0]} is not read: put all downloads into {folder.name}/archive/"
 
 
 def _collected(course: Course, step: str, roster: list[Student], only_look: bool) -> Iterator[str]:

@@ -136,9 +136,9 @@ _TAKES_IN = "`make grade` first takes in downloaded/, as said above"
 
 
 def _foretold(course: Course, students: list[str] | None, steps: list[str] | None, resume: bool, say: Say) -> None:
-    waiting = collect(course, only_look=True)
-    for line in waiting:
+    for line in collect(course, only_look=True):
         say(line)
+    waiting = any(course.root.glob("downloaded/*/archive/*"))
     if waiting and not any(course.root.glob("submitted/*")):
         return say(_TAKES_IN)
     everybody = find_submissions(course, course.graded)

@@ -154,6 +154,24 @@ def test_only_looking_says_the_same_and_takes_nothing(bare: Course) -> None:
     assert collect(bare) == looked and len(looked) == 2 and bare.submitted("ada", STEP).read_text() == "work"
 
 
+def test_a_download_in_the_wrong_folder_is_named(bare: Course) -> None:
+    for name in (f"{STEP}/all.zip", f"{STEP}/more.zip", "01_Export/archive/all.zip", "all.zip", ".DS_Store"):
+        (path := bare.root / "downloaded" / name).parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    lines = [
+        f"downloaded/01_Export is not read: put it into downloaded/<step>/archive/; the steps are {STEP}",
+        f"downloaded/{STEP}: all.zip is not read: put all downloads into {STEP}/archive/",
+        f"downloaded/all.zip is not read: put it into downloaded/<step>/archive/; the steps are {STEP}",
+    ]
+    assert collect(bare) == collect(bare, only_look=True) == lines
+    (bare.root / "downloaded" / STEP / "archive").mkdir()
+    (bare.root / "downloaded" / STEP / "archive" / f"ada_{NOTEBOOK}").write_text("work")
+    assert collect(bare) == [f"downloaded/{STEP}: 1 notebooks for submitted/", *lines]
+    for name in ("all.zip", "more.zip"):
+        (bare.root / "downloaded" / STEP / name).unlink()
+    assert collect(bare) == [f"downloaded/{STEP}: collected before", lines[0], lines[2]]
+
+
 def test_when_a_platform_says_that_work_was_handed_in_is_its_timestamp(bare: Course) -> None:
     deadline = datetime.datetime(2026, 11, 1, 12)
     with bare.gradebook() as gradebook:
