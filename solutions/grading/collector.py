@@ -126,6 +126,8 @@ def _collected(course: Course, step: str, roster: list[Student], only_look: bool
 def _put(course: Course, step: str, one: Handed) -> Iterator[str]:
     """Put a notebook into submitted/, in place of what was there, with a timestamp beside it."""
     submission, when = course.submitted(one.student, step), one.when
+    stamp = submission.with_name("timestamp.txt")
+    had_stamp = stamp.is_file()
     shutil.rmtree(submission.parent, ignore_errors=True)
     if one.late and (deadline := _deadline(course, step)):
         when = deadline + datetime.timedelta(seconds=1)
@@ -133,7 +135,9 @@ def _put(course: Course, step: str, one: Handed) -> Iterator[str]:
     elif one.late:
         yield f"{one.name} is marked late, but the step has no deadline"
     if when:
-        atomic_write(submission.with_name("timestamp.txt"), f"{when:%Y-%m-%d %H:%M:%S} UTC\n")
+        atomic_write(stamp, f"{when:%Y-%m-%d %H:%M:%S} UTC\n")
+    elif had_stamp:
+        yield f"{stamp.relative_to(course.root)} removed: it was of the earlier work; write the new time"
     atomic_write(submission, one.file.read_bytes())
 
 

@@ -8,6 +8,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from helpers.course.handout import mark
+from solutions.grading.__main__ import main
 from solutions.grading.collector import collect, sort_out
 from solutions.grading.course import Course
 from solutions.grading.submissions import Student
@@ -170,6 +171,31 @@ def test_a_download_in_the_wrong_folder_is_named(bare: Course) -> None:
     for name in ("all.zip", "more.zip"):
         (bare.root / "downloaded" / STEP / name).unlink()
     assert collect(bare) == [f"downloaded/{STEP}: collected before", lines[0], lines[2]]
+
+
+def test_a_download_in_the_wrong_folder_is_named_also_if_nothing_is_there_to_grade(
+    bare: Course, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (bare.root / "downloaded" / STEP).mkdir(parents=True)
+    (bare.root / "downloaded" / STEP / "all.zip").touch()
+    with pytest.raises(SystemExit):
+        main(course=bare.root, dry_run=True)
+    said = capsys.readouterr()
+    assert "all.zip is not read" in said.out and said.err.startswith("error: nothing to grade")
+
+
+def test_a_timestamp_that_goes_with_the_earlier_work_is_named(bare: Course) -> None:
+    archive = bare.root / "downloaded" / STEP / "archive"
+    archive.mkdir(parents=True)
+    (archive / f"ada_{NOTEBOOK}").write_text("first")
+    collect(bare)
+    when = bare.submitted("ada", STEP).with_name("timestamp.txt")
+    when.write_text("2026-12-02 08:30:00")
+    (archive / f"ada_{NOTEBOOK}").write_text("the second")
+    took = f"downloaded/{STEP}: 1 notebooks for submitted/"
+    removed = f"submitted/ada/{STEP}/timestamp.txt removed: it was of the earlier work; write the new time"
+    assert collect(bare) == [took, f"downloaded/{STEP}: {removed}"] and not when.exists()
+    assert collect(bare) == [took]
 
 
 def test_when_a_platform_says_that_work_was_handed_in_is_its_timestamp(bare: Course) -> None:
