@@ -5,8 +5,9 @@ bonus. A cell is empty while its step is not due, not graded, or has points that
 don't take an empty cell for a zero. In Canvas the bonus is worth 0 points, so that it can only raise a grade. Canvas
 finds a student by its own user number (canvas_id) or the SIS login, Moodle by the ID number or the e-mail address.
 
-feedback/<step>-<platform>.zip has each page under the name that the platform gave to what the student handed in: Canvas
-takes it under "Upload submissions", Moodle under "Upload multiple feedback files in a zip".
+feedback/<step>-<platform>.zip, one for each step that is due, has each page under the name that the platform gave to
+what the student handed in: Canvas takes it under "Upload submissions", Moodle under "Upload multiple feedback files in
+a zip".
 """
 
 import csv
@@ -46,10 +47,11 @@ def write_export(platform: str, course: Course, result: ClassGrades, roster: lis
     """Write a platform's files of a graded class; return their paths."""
     path = course.root / f"grades-{platform}.csv"
     text = io.StringIO()
-    rows = _rows(platform, result, roster, due_steps(course))
+    due = due_steps(course)
+    rows = _rows(platform, result, roster, due)
     csv.writer(text, lineterminator="\n").writerows([[text_cell(cell) for cell in row] for row in rows])
     atomic_write(path, text.getvalue())
-    return [path, *_feedback(platform, course, result.steps)]
+    return [path, *_feedback(platform, course, [step for step in result.steps if step in due])]
 
 
 def _rows(platform: str, result: ClassGrades, roster: list[Student], due: Set[str]) -> Iterator[list[str]]:
@@ -65,13 +67,13 @@ def _rows(platform: str, result: ClassGrades, roster: list[Student], due: Set[st
     others = [Student(name) for name in rows if name not in {student.id for student in roster}]
     for student in [*roster, *others]:
         row = rows.get(student.id) or StudentGrades(student.id, absent=result.steps)
-        own = ["0" if step in due and step in row.absent else _points(row, [step]) for step in steps]
-        yield [*person(student), *own, *(_points(row, bonus) for _ in extra)]
+        own = ["0" if step in due and step in row.absent else _points(row, [step], due) for step in steps]
+        yield [*person(student), *own, *(_points(row, bonus, due) for _ in extra)]
 
 
-def _points(row: StudentGrades, steps: list[str]) -> str:
-    """Return the sum of the steps that were handed in; nothing if there is none, or one is not wholly graded."""
-    there = [step for step in steps if step not in row.absent]
+def _points(row: StudentGrades, steps: list[str], due: Set[str]) -> str:
+    """Return the sum of the due steps that were handed in; nothing if there is none, or one is not wholly graded."""
+    there = [step for step in steps if step in due and step not in row.absent]
     if not there or not {*row.ungraded, *row.unread}.isdisjoint(there):
         return ""
     return f"{sum(row.steps[step] for step in there):g}"

@@ -23,6 +23,7 @@ def due_steps(course: Course) -> set[str]:
             deadlines |= {one.name: one.duedate for one in gradebook.assignments if one.duedate}
     now = datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None)
     handed_in = {path.parent.name for path in course.root.glob("submitted/*/*/*.ipynb")}
+    handed_in |= {path.stem for path in course.root.glob("autograded/*/grades/*.json")}  # submitted/ may be elsewhere
     return {step for step in course.graded if (deadlines[step] < now if step in deadlines else step in handed_in)}
 
 

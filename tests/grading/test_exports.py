@@ -1,6 +1,7 @@
 """The files that platforms import: points by step, and feedback under the names that they gave."""
 
 import csv
+import datetime
 import json
 import zipfile
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from solutions.grading.course import Course
 from solutions.grading.exports import PLATFORMS, write_export
 from solutions.grading.grades import ClassGrades, StudentGrades
+from solutions.grading.step_record import StepRecord
 from solutions.grading.submissions import Student
 from tests.grading.conftest import hand_in
 from tests.grading.tiny import STEP
@@ -26,10 +28,17 @@ BEN = StudentGrades("ben", steps=dict.fromkeys(STEPS, 0.0), absent=[LATER, READ,
 EVE = StudentGrades("eve", steps=dict.fromkeys(STEPS, 0.0), absent=[LATER, READ, OPTIONAL])
 
 
+def _in_the_course(course: Course, step: str) -> None:
+    course.source(step).parent.mkdir()
+    course.source(step).touch()
+
+
 @pytest.fixture
 def exported(bare: Course) -> dict[str, list[dict[str, str]]]:
-    """Return the rows of each platform's file. Only the first step is due: somebody has handed it in."""
+    """Return the rows of each platform's file. The first and the optional step are due: somebody has handed them in."""
+    _in_the_course(bare, OPTIONAL)
     hand_in(bare, "ada", "")
+    StepRecord("ada", OPTIONAL).write(bare.autograded("ada"))
     result = ClassGrades(STEPS, {}, [ADA, BEN, EVE])
     paths = {name: write_export(name, bare, result, ROSTER) for name in PLATFORMS}
     return {name: list(csv.DictReader(found[0].read_text().splitlines())) for name, found in paths.items()}
@@ -72,23 +81,44 @@ def test_moodle_gets_names_and_addresses(exported: dict) -> None:
     assert (ada["First name"], ada["Last name"], ada["Email address"]) == ("Ada", "'=Ärger", "ada@example.org")
 
 
+def test_a_step_that_is_not_due_has_empty_cells_and_no_feedback(bare: Course) -> None:
+    for step in (LATER, OPTIONAL):
+        _in_the_course(bare, step)
+    hand_in(bare, "ada", "")
+    ahead = datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None) + datetime.timedelta(days=1)
+    with bare.gradebook() as gradebook:
+        for step in (STEP, OPTIONAL):
+            gradebook.update_or_create_assignment(step, duedate=ahead)
+    _collected(bare, {"ada": f"lovelaceada_1_22_{STEP}.ipynb"})
+    result = ClassGrades([STEP, LATER, OPTIONAL], {}, [ADA])
+    grades, *pages = write_export("canvas", bare, result, [])
+    _, row = csv.DictReader(grades.read_text().splitlines())
+    assert _points(row) == ["", "", ""] and pages == []
+
+
 def test_feedback_has_the_name_under_which_the_platform_gave_the_work(bare: Course) -> None:
     names = {
         "ada": f"submissions/lovelaceada_LATE_1_22_{STEP}-2.ipynb",
         "ben": f"all/Ben Bit_17_assignsubmission_file_/work/{STEP}.ipynb",
         "eve": f"eve/{STEP}.ipynb",
     }
-    record = bare.root / "downloaded" / STEP / "collected.json"
-    record.parent.mkdir(parents=True)
-    record.write_text(json.dumps({"whole": "", "students": {}, "names": names}))
-    for student in names:
-        page = bare.feedback_page(student, STEP)
-        page.parent.mkdir(parents=True)
-        page.write_text(student)
+    _collected(bare, names)
+    hand_in(bare, "ada", "")
     result = ClassGrades([STEP], {}, [])
     assert _zipped(write_export("canvas", bare, result, [])[1:]) == {f"lovelaceada_LATE_1_22_{STEP}-2.html": "ada"}
     moodle = {f"Ben Bit_17_assignsubmission_file_/work/{STEP}.html": "ben"}
     assert _zipped(write_export("moodle", bare, result, [])[1:]) == moodle
+
+
+def _collected(course: Course, names: dict[str, str]) -> None:
+    """Write what was collected under which names, and a feedback page for each student."""
+    record = course.root / "downloaded" / STEP / "collected.json"
+    record.parent.mkdir(parents=True)
+    record.write_text(json.dumps({"whole": "", "students": {}, "names": names}))
+    for student in names:
+        page = course.feedback_page(student, STEP)
+        page.parent.mkdir(parents=True)
+        page.write_text(student)
 
 
 def _zipped(paths: list[Path]) -> dict[str, str]:
