@@ -1,10 +1,11 @@
 """What a graded notebook becomes: formgrader's page for the person who grades, and the student's feedback.
 
 Formgrader shows rubric, marked samples and the submission's charts above each cell that a person grades. The feedback
-is nbgrader's page with a summary on top, made from gradebook and records.
+is nbgrader's page with a summary on top, made from gradebook and records. A refused step's page gives the reason.
 """
 
 import base64
+import html
 import re
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ from helpers.course.steps import ARTIFACTS, CELLS, COLUMNS
 from solutions.checks.core.record import Record
 from solutions.grading.layout import ROOT, artifacts_of, records_of
 from solutions.grading.outcome import is_test_cell, usable_record
-from solutions.grading.untrusted.pages import PageExporter
+from solutions.grading.untrusted.pages import PageExporter, strict_head
+from solutions.grading.untrusted.text import printable
 
 _FOR_THE_GRADER = "for-the-grader"
 _SAMPLES = "docs/grading-samples.md"
@@ -81,6 +83,12 @@ def links_as_paths(markdown: str) -> str:
     """Return a notebook's text with a path in place of each link into labs/: the feedback page lies elsewhere."""
     # No pattern reaches past the next bracket: a stranger's text of nothing but brackets takes no longer than another.
     return re.sub(r"\[([^][]+)\]\(\.\./([^()\s]+)\)", r"\1 (`labs/\2`)", markdown)
+
+
+def refusal_page(step: str, reason: str) -> str:
+    """Return the page of a step that was refused, in place of that of earlier work."""
+    said = f"<h1>{step}: 0 points</h1>\n<p>{html.escape(printable(reason))}</p>"
+    return strict_head(f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n</head>\n<body>\n{said}\n')
 
 
 class FeedbackExporter(PageExporter):

@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
+from helpers.tools.files import atomic_write
 from solutions.grading.course import Course
 from solutions.grading.faults import course_faults
+from solutions.grading.feedback import refusal_page
 from solutions.grading.gradebook import Journal
 from solutions.grading.grades import ClassGrades, class_grades
 from solutions.grading.layout import answers_kept, remove_links
@@ -115,6 +117,8 @@ class _Grading:
 
     def _refuse(self, journal: Journal, step: str, lines: list[str], *, decided: bool = True) -> None:
         journal.refuse(step, lines, decided=decided)
+        if decided:  # else the next run grades it
+            atomic_write(self.course.feedback_page(journal.student, step), refusal_page(step, lines[-1]))
         self.report(journal.student, step, lines[-1])
 
 

@@ -14,7 +14,7 @@ from nbgrader.utils import determine_grade
 from solutions.grading.course import Course
 from solutions.grading.feedback import links_as_paths, marking_guide, without_guide
 from solutions.grading.outcome import decided_outputs, is_test_cell
-from tests.grading.conftest import feedback_of
+from tests.grading.conftest import feedback_of, graded_class, hand_in
 from tests.grading.tiny import POINTS, STEP, code_of, label, solved
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # nbgrader's and nbformat's own
@@ -93,6 +93,21 @@ def test_the_summary_has_the_points_by_criterion_and_what_was_lost_and_why(half:
     expected = "Two functions: 4 of 5 points half criterion points of correctness 4 5 "
     causes = f"Usual causes: labs/messages/{STEP}.md in the lab."
     assert _summary(half) == f"{expected}Export to ONNX 2 of 3 {lost} Simplify the graph 2 of 2 {causes}"
+
+
+def test_the_page_of_a_refused_step_gives_the_reason_and_not_the_points_of_earlier_work(bare: Course) -> None:
+    bare.register(STEP)
+    earlier = bare.feedback_page("again", STEP)
+    earlier.parent.mkdir(parents=True)
+    earlier.write_text("Two functions: 5 of 5 points")
+    hand_in(bare, "again", "no notebook")
+    hand_in(bare, "first", "{}").with_name("<b>.txt").symlink_to("nowhere")
+    graded_class(bare)
+    again, first = (bare.feedback_page(student, STEP).read_text() for student in ("again", "first"))
+    assert f"{STEP}: 0 points" in again and "5 of 5" not in again
+    assert f"refused: {STEP}.ipynb is not a notebook (it is not JSON)" in again
+    assert "refused: &lt;b&gt;.txt is a link" in first
+    assert all("default-src 'none'" in page for page in (again, first))
 
 
 def test_a_link_into_the_lab_is_a_path_on_the_page() -> None:
