@@ -198,7 +198,7 @@ def _chosen(own: list[Handed]) -> tuple[Handed | None, list[str]]:
         rest = {other: "as it was handed out" if _untouched(other.file) else f"the same as {one.name}" for other in own}
         return one, [f"{other.name} left out: it is {why}" for other, why in rest.items() if other is not one]
     both = " and ".join(sorted(str(one.name) for one in own))
-    why = f"{both} would both be the work of {own[0].student}: keep one of them"
+    why = f"{both} would both be the work of {own[0].student}: keep one of them; a new zip takes the old one's place"
     return None, [f"{one.name} left out: {why}" for one in own]
 
 

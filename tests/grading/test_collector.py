@@ -1,6 +1,7 @@
 """Whose a downloaded notebook is, by the names that each platform gives, and when it was handed in."""
 
 import datetime
+import zipfile
 from pathlib import Path, PurePosixPath
 
 import nbformat
@@ -9,7 +10,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from helpers.course.handout import mark
 from solutions.grading.__main__ import main
-from solutions.grading.collector import collect, sort_out
+from solutions.grading.collector import collect, names_taken, sort_out
 from solutions.grading.course import Course
 from solutions.grading.submissions import Student
 from tests.grading.conftest import hand_in
@@ -127,6 +128,10 @@ SEVERAL = {
     "renamed by Canvas": ({"lovelaceada_1_9_01_export-1.ipynb": "2", "lovelaceada_1_9_01_export.ipynb": "1"}, 0),
     "work in a copy": ({"ada_l/01_export.ipynb": "", "ada_l/01_export-Copy1.ipynb": "work"}, 1),
     "the same twice": ({"ada_l/01_export.ipynb": "work", "ada_l_01_export.ipynb": "work"}, 1),
+    "two downloads of the class": (
+        {f"{name}/Ada Lovelace_1_assignsubmission_file_/01_export.ipynb": name for name in ("first", "second")},
+        None,
+    ),
     "two works": ({"ada_l/01_export.ipynb": "one", "ada_l/01_export-Copy1.ipynb": "two"}, None),
 }
 
@@ -138,7 +143,7 @@ def test_of_several_notebooks_of_one_student_the_newest_or_the_one_worked_in_cou
     found, lines = sort_out(_notebooks(tmp_path, sources), STEP, CLASS)
     names = [*map(PurePosixPath, sources)]
     if taken is None:
-        assert found == [] and len(lines) == 2 and all("keep one of them" in line for line in lines)
+        assert found == [] and len(lines) == 2 and all("a new zip takes the old one's place" in line for line in lines)
     else:
         assert len(lines) == 1 and lines[0].split(" left out: ")[0] in map(str, {*names} - {found[0].name})
         assert found[0].file.read_text() == (tmp_path / f"{taken}.ipynb").read_text()
@@ -196,6 +201,21 @@ def test_a_timestamp_that_goes_with_the_earlier_work_is_named(bare: Course) -> N
     removed = f"submitted/ada/{STEP}/timestamp.txt removed: it was of the earlier work; write the new time"
     assert collect(bare) == [took, f"downloaded/{STEP}: {removed}"] and not when.exists()
     assert collect(bare) == [took]
+
+
+def test_a_new_zip_in_the_old_ones_place_may_hold_only_some_students(bare: Course) -> None:
+    archive = bare.root / "downloaded" / STEP / "archive"
+    archive.mkdir(parents=True)
+    for name, students in {"first.zip": {"ada": "a", "ben": "b"}, "second.zip": {"ben": "the second"}}.items():
+        for old in archive.iterdir():
+            old.unlink()
+        with zipfile.ZipFile(archive / name, "w") as file:
+            for student, text in students.items():
+                file.writestr(f"{student}/{NOTEBOOK}", text)
+        (bare.root / "students.csv").write_text("id\nada\nben\n")
+        assert collect(bare) == [f"downloaded/{STEP}: {len(students)} notebooks for submitted/"]
+    assert [bare.submitted(one, STEP).read_text() for one in ("ada", "ben")] == ["a", "the second"]
+    assert names_taken(bare, STEP).keys() == {"ada", "ben"}
 
 
 def test_when_a_platform_says_that_work_was_handed_in_is_its_timestamp(bare: Course) -> None:

@@ -59,7 +59,10 @@ def _collected(course: Course) -> dict[str, str]:
 
 
 NOTEBOOK = f"{STEP}.ipynb"
-BOTH = f"ada_attempt 1/{NOTEBOOK} and ada_attempt 2/{NOTEBOOK} would both be the work of ada: keep one of them"
+BOTH = (
+    f"ada_attempt 1/{NOTEBOOK} and ada_attempt 2/{NOTEBOOK} would both be the work of ada: "
+    "keep one of them; a new zip takes the old one's place"
+)
 DOWNLOADS = {
     "a platform's files": (
         "",
