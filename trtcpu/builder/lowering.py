@@ -25,6 +25,7 @@ def lowered(network: INetworkDefinition) -> onnx.ModelProto:
     if names:
         _rename(graph, names)
     _fold_weights(graph)
+    model.ir_version = max(model.ir_version, 4)  # before it, weights must be inputs too
     _keep_boxes_at_the_threshold(graph)
     return model
 
@@ -73,8 +74,6 @@ def _fold_weights(graph: onnx.GraphProto) -> None:
         else:
             folded.name = node.output[0]
             weights[folded.name] = folded
-    if len(nodes) == len(graph.node):
-        return
     del graph.node[:]
     graph.node.extend(nodes)
     keep_read(graph, weights.values())
