@@ -43,7 +43,7 @@ def to_half(model: onnx.ModelProto, kind: str, float_layers: Container[str] = ()
         raised = model if _opset(model) >= _OPSETS[kind] else convert_version(model, _OPSETS[kind])
         typed = onnx.shape_inference.infer_shapes(raised, strict_mode=True)
     except Exception as error:  # both raise C++ errors that have no class of their own
-        reason = " ".join(str(error).split())[:200]
+        reason = next(iter(str(error).strip().splitlines()), "no reason was given")  # of several, the first
         raise InputError(
             f"{kind} needs opset {_OPSETS[kind]}, to which the model cannot be raised: {reason}"
         ) from error

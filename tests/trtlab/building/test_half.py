@@ -119,6 +119,10 @@ CONTROL_FLOW = """(bool c, float[N] x) => (float[N] y) {
             "the scale s is 1e-09, too small for FP16; build it in int8",
         ),
         (model(CONTROL_FLOW), "subgraphs or functions cannot be written in fp16"),
+        (
+            model(f"(float[N] x) => (float16[N] y) {{ [{'long' * 60}] y = Relu (x) }}"),
+            r"fp16 needs opset 19, to which .*longlong\): .* Inferred elem type differs from .*: \(1\) vs \(10\)$",
+        ),
     ],
 )
 def test_what_fp16_cannot_hold_is_refused(whole: onnx.ModelProto, said: str) -> None:
