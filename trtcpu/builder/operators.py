@@ -94,7 +94,7 @@ def names_read(graph: onnx.GraphProto) -> set[str]:
 
 
 def keep_read(graph: onnx.GraphProto, weights: Iterable[onnx.TensorProto]) -> None:
-    """Make those of `weights` that are read the graph's; what was a weight and an input as well is no input any more."""
+    """Make those of `weights` that are read the graph's; what is a weight is no input any more."""
     read, stored = names_read(graph), {tensor.name for tensor in graph.initializer}
     kept = [tensor for tensor in weights if tensor.name in read]
     inputs = [value for value in graph.input if value.name not in stored]

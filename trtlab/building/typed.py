@@ -21,6 +21,7 @@ from trtcpu import tensorrt as cpu_engine
 from trtcpu.api.enums import CalibrationAlgoType
 from trtcpu.builder.lowering import lowered
 from trtcpu.builder.quantization import WEIGHTED, explicit, has_qdq
+from trtcpu.builder.strong_types import without_halves
 from trtcpu.calibration.batches import observe_batches
 from trtcpu.calibration.probe import runner
 from trtcpu.calibration.scales import scales_from
@@ -43,15 +44,23 @@ _PERCENTILE = SimpleNamespace(quantile=0.9999, regression_cutoff=1.0)  # as cali
 def float_model(data: bytes, path: str) -> onnx.ModelProto:
     """Return an ONNX model as an engine sees it: nodes named, weights behind constants and transposes folded.
 
+    What it has in FP16 or BF16 becomes FP32, except for inputs and outputs. A model with Q/DQ keeps its types.
+
     Raises:
-        InputError: it cannot be read.
+        InputError: it cannot be read, or it has subgraphs and weights in half precision.
     """
     logger = cpu_engine.Logger(cpu_engine.Logger.INTERNAL_ERROR)
     network = cpu_engine.Builder(logger).create_network(0)
     parser = cpu_engine.OnnxParser(network, logger)
     if not parser.parse(data, path):
         raise InputError(f"{path} cannot be rewritten: {parser.get_error(0).desc()}")
-    return lowered(network)
+    model = lowered(network)
+    if has_qdq(model):
+        return model
+    model = without_halves(model)
+    if any(tensor.data_type in HALVES.values() for tensor in model.graph.initializer):
+        raise InputError(f"{path} has subgraphs (If, Loop, Scan) and FP16 or BF16 weights: export it with FP32 weights")
+    return model
 
 
 def calibrated(
