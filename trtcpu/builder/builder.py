@@ -19,7 +19,7 @@ from trtcpu.builder.config import IBuilderConfig, IOptimizationProfile, ITimingC
 from trtcpu.builder.layer_facts import biased_products, layer_attributes
 from trtcpu.builder.network import INetworkDefinition, ITensor, inputs_of, outputs_of
 from trtcpu.builder.operators import names_read
-from trtcpu.builder.strong_types import float_layers, half_types, without_halves
+from trtcpu.builder.strong_types import beyond_half, float_layers, half_types, without_halves
 from trtcpu.calibration.calibrators import algorithm_of
 from trtcpu.calibration.probe import runner
 from trtcpu.calibration.session import calibrate
@@ -112,8 +112,9 @@ class _Build:
 
     def _lower(self) -> None:
         self.model = lowering.lowered(self.network)
-        self.hint, self.stores_half, self.floats = self._precision()
-        if self.stores_half if self.strongly else self.config.asks_for("INT8") and half_types(self.model):
+        self.half = self._half()
+        self.hint, self.floats = self._hint(), float_layers(self.model) if self.strongly and self.half else set()
+        if self.half if self.strongly else self.config.asks_for("INT8") and half_types(self.model):
             self.model = without_halves(self.model)
         self.source, inputs = self.model, inputs_of(self.network)
         read: Container[str] = names_read(self.model.graph)
@@ -134,24 +135,20 @@ class _Build:
                 if layer.output_type_is_set(0) and layer.get_output_type(0) == DataType.FLOAT:
                     self.asked.setdefault(layer.name, DataType.FLOAT)
 
-    def _precision(self) -> tuple[str, bool, set[str]]:
-        """Return the hint for the layers that are free, whether weights are stored in half, and which layers are FP32.
+    def _half(self) -> str:
+        """Return FP16 or BF16 if layers may run in it, else "": a flag frees all, a type in a typed network its own."""
+        if not self.strongly:
+            return next((kind for kind in ("FP16", "BF16") if self.config.asks_for(kind)), "")
+        types = half_types(self.model)
+        if onnx.TensorProto.BFLOAT16 in types:  # beside it FP16 is the type of inputs and outputs
+            return "BF16"
+        return "FP16" if types else ""
 
-        A flag frees all layers, a type in a strongly typed network those that have it.
-        """
-        half, brain = self.config.asks_for("FP16"), self.config.asks_for("BF16")
-        if self.strongly:
-            types = half_types(self.model)
-            half, brain = onnx.TensorProto.FLOAT16 in types, onnx.TensorProto.BFLOAT16 in types
-        if not (half or brain):
-            return "f32", False, set()
-        return self._hint(half), True, float_layers(self.model) if self.strongly else set()
-
-    def _hint(self, half: bool) -> str:
-        """Return the fastest precision here of those asked for, FP16 (`half`) or BF16."""
-        precision = _openvino.half_precision("FP16" if half else "BF16")
-        if precision == "FP32":
-            types = "FP16 or BF16" if half else "BF16"
+    def _hint(self) -> str:
+        """Return the fastest precision here of what layers may run in."""
+        precision = _openvino.half_precision(self.half) if self.half else "FP32"
+        if self.half and precision == "FP32":
+            types = "FP16 or BF16" if self.half == "FP16" else "BF16"
             self.logger.log(ILogger.WARNING, f"this processor has no fast {types} arithmetic: layers compute in FP32")
         return {"FP16": "f16", "BF16": "bf16", "FP32": "f32"}[precision]
 
@@ -228,17 +225,27 @@ class _Build:
         outputs = {name for node in nodes for name in node.output}
         return layers | outputs | {name for node in nodes for name in node.input if name in weights}
 
+    def _beyond_half(self) -> set[str]:
+        """Return the weights of a BF16 build that OpenVINO, which stores FP16, must leave in FP32."""
+        return beyond_half(self.source) if self.half == "BF16" else set()
+
+    def _stored_half(self) -> tuple[str, set[str]]:
+        """Return the type of weights in half precision, the model's or OpenVINO's, and what does not have it."""
+        if self.half == "BF16" and self.strongly:
+            return "BFloat16", self._keep_float()
+        return "Half" if self.half else "Float", self._keep_float() | self._beyond_half()
+
     def _compile(self) -> None:
-        keep = self._keep_float()
+        keep = self._keep_float() | self._beyond_half()
         data = self.model.SerializeToString(deterministic=True)
         cache = None if self.config.get_flag(BuilderFlag.DISABLE_TIMING_CACHE) else self.config.get_timing_cache()
-        key = hashlib.sha256(data + repr((self.hint, self.bounds, self.stores_half, sorted(keep))).encode()).hexdigest()
+        key = hashlib.sha256(data + repr((self.hint, self.bounds, self.half, sorted(keep))).encode()).hexdigest()
         self.blob = self._from_cache(cache, key)
         if self.blob is None:
             started = time.perf_counter()
             pools = {name for node in self.source.graph.node if node.op_type in _POOLS for name in node.output}
             known = {name: shape for name, shape in self.shapes.items() if name in pools}
-            compiled = _openvino.compile_model(data, self.hint, self.bounds, self.stores_half, keep, known)
+            compiled = _openvino.compile_model(data, self.hint, self.bounds, bool(self.half), keep, known)
             self.blob = compiled.export()
             self._check_export(compiled)
             self.logger.log(ILogger.INFO, f"Compiled in {time.perf_counter() - started:.3f} seconds.")
@@ -286,7 +293,7 @@ class _Build:
             layer_of={name: node.name for node in self.source.graph.node for name in node.output},
             products=biased_products(self.source),
             asked={name: precision.name for name, precision in self.asked.items()},
-            attributes=layer_attributes(self.source, self.model, self._keep_float() if self.stores_half else None),
+            attributes=layer_attributes(self.source, self.model, *self._stored_half()),
             unused=self.unused,
             **self._by_values(),
         )

@@ -1,6 +1,6 @@
 """What the ONNX model says of each layer, for the engine inspector: kernel, stride, weights and their stored type."""
 
-from collections.abc import Container
+from collections.abc import Set
 from typing import Any
 
 import onnx
@@ -23,14 +23,15 @@ _RENAMED = {
 
 
 def layer_attributes(
-    source: onnx.ModelProto, compiled: onnx.ModelProto, not_halved: Container[str] | None = None
+    source: onnx.ModelProto, compiled: onnx.ModelProto, half: str = "Float", not_halved: Set[str] = frozenset()
 ) -> dict[str, dict[str, Any]]:
     """Return the facts of each weighted or pooling layer by its name.
 
     Args:
         source: the network as it was parsed.
         compiled: the network with the Q/DQ nodes that INT8 put in; its weights may be INT8.
-        not_halved: if float weights are stored in half, the layers whose weights are not; None if none are.
+        half: the type that float weights are stored in.
+        not_halved: the layers and weights to which that does not apply.
     """
     shapes = {tensor.name: list(tensor.dims) for tensor in source.graph.initializer}
     stored = _stored_types(compiled)
@@ -41,8 +42,8 @@ def layer_attributes(
             shape = shapes.get(node.input[1]) or shapes.get(_behind_dequantize(source, node.input[1]))
             if shape:
                 kind = stored.get(node.name, "Float")
-                halved = kind == "Float" and not_halved is not None and node.name not in not_halved
-                found["Weights"] = {"Type": "Half" if halved else kind, "Count": volume(shape)}
+                halved = kind == "Float" and not_halved.isdisjoint((node.name, node.input[1]))
+                found["Weights"] = {"Type": half if halved else kind, "Count": volume(shape)}
                 found["OutMaps"] = shape[0] if node.op_type in ("Conv", "Gemm") else shape[-1]
         if found:
             facts[node.name] = found

@@ -9,8 +9,9 @@ precision. What a cast to FP16 and back would have rounded is not.
 import copy
 from collections.abc import Iterator
 
+import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from trtcpu.builder.narrowed import as_float
 from trtcpu.builder.operators import TYPE_ATTRIBUTES
@@ -22,6 +23,13 @@ _FLOATS = (TensorProto.FLOAT, *_HALVES)
 def half_types(model: onnx.ModelProto) -> set[int]:
     """Return which of FLOAT16 and BFLOAT16 a model's tensors have."""
     return set(_types(model.graph).values()) & set(_HALVES)
+
+
+def beyond_half(model: onnx.ModelProto) -> set[str]:
+    """Return the names of the FP32 weights that FP16 cannot hold: OpenVINO would store its largest number."""
+    stored = {tensor.name: tensor for tensor in model.graph.initializer if tensor.data_type == TensorProto.FLOAT}
+    largest = {name: np.abs(numpy_helper.to_array(tensor)).max(initial=0) for name, tensor in stored.items()}
+    return {name for name, value in largest.items() if np.finfo(np.float16).max < value}
 
 
 def float_layers(model: onnx.ModelProto) -> set[str]:

@@ -84,7 +84,7 @@ def _described(
     precision = "FP32" if node.primitive.endswith("_f32") else stored  # OpenVINO names what the weights are stored in
     kind = _KINDS.get(node.kind, node.kind)
     facts = {key: value for layer in originals for key, value in plan.attributes.get(layer, {}).items()}
-    halves = stored == "FP32" and facts.get("Weights", {}).get("Type") in ("Half", "BFloat16")
+    halves = precision == "FP32" and facts.get("Weights", {}).get("Type") in ("Half", "BFloat16")
     if "Weights" in facts and not halves:  # these are stored in half, and computed with in FP32
         facts["Weights"] = {**facts["Weights"], "Type": _WEIGHT_TYPES.get(stored, "Float")}
     asked = {layer: plan.asked[layer] for layer in originals if layer in plan.asked}

@@ -122,8 +122,9 @@ def what_ran(asked: str, layers: Sequence[Layer]) -> dict[str, Any]:
     wanted = _HALVES if asked in _HALVES else ("int8",) if asked.startswith("int8") else tuple(ran)
     said = None
     if weighted and ran.keys().isdisjoint(wanted):
-        kept, most = (next(iter(counts)).upper() for counts in (stored, ran))
-        said = f"stored {kept}, ran {most}" if _stored_half(asked, stored) else f"{asked.upper()} asked, {most} ran"
+        half, most = next((kind.upper() for kind in stored if kind in _HALVES), None), next(iter(ran)).upper()
+        is_stored = _stored_half(asked, stored)
+        said = f"stored {half}, ran {most}" if is_stored else f"{asked.upper()} asked, {most} ran"
     return {"asked": asked, "stored": stored, "ran": ran, "said": said}
 
 

@@ -79,6 +79,15 @@ def test_a_model_with_fp16_weights_is_written_in_the_precision_that_was_asked_fo
     assert ("QuantizeLinear" in {node.op_type for node in typed.graph.node}) == precision.startswith("int8")
 
 
+def test_bf16_weights_that_fp16_could_not_hold_are_computed_with_as_they_are(tmp_path: Path) -> None:
+    model = onnx.load(tiny_onnx(tmp_path))
+    head = next(tensor for tensor in model.graph.initializer if tensor.name == "head.weight")
+    values = numpy_helper.to_array(head) * np.where(np.arange(10) % 3, 1, 1e6).astype(np.float32)[:, None]
+    head.CopyFrom(numpy_helper.from_array(values, head.name))
+    _, _, apart = explicit(model, tmp_path, "bf16")
+    assert np.abs(values).max() > np.finfo(np.float16).max and apart < ALLOWED["bf16"]
+
+
 def test_fp16_weights_beside_a_subgraph_are_refused_in_one_line() -> None:
     text = """<ir_version: 8, opset_import: ["" : 17]> net (bool c, float16[2] x) => (float16[2] y) {
         m = Mul (x, w)
