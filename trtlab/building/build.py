@@ -168,7 +168,7 @@ class _Job:
             EngineError: as `build_engine`, for what runs in another precision.
         """
         model, options, inputs = self.model, self.options, self.inputs
-        calibration = self.calibration.kept(engine_path) if self.calibration.batches else None
+        calibration = self.calibration.kept(engine_path)
         layers = engine_layers(deserialize(plan)[0])
         check_ran(self.constraints, layers)
         ran = what_ran(options.precision, layers)

@@ -160,8 +160,10 @@ class Calibration:
                 raise serving.error
         self.written = None if self.cache else serving.written
 
-    def kept(self, engine_path: str | Path) -> dict[str, Any]:
-        """Write the cache that came of the data, and return how the engine was calibrated."""
+    def kept(self, engine_path: str | Path) -> dict[str, Any] | None:
+        """Write the cache that came of the data, and return how the engine was calibrated; None if it was not."""
+        if self.batches is None or self.model.quantized:  # of a model with Q/DQ nodes TensorRT asks no calibrator
+            return None
         path = Path(self.options.calib_cache or f"{engine_path}.cache")
         given = self.batches.available
         if self.written is not None:

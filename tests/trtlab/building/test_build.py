@@ -163,6 +163,18 @@ def test_a_model_with_scales_of_its_own_needs_no_calibration_and_is_built_in_int
             build_engine(tmp_path / "a.onnx", tmp_path / "d", BuildOptions(precision=precision))
 
 
+@pytest.mark.skipif(API >= 11, reason="TensorRT 11 builds explicitly, and that refuses the data")
+@pytest.mark.parametrize("given", [{"calib_npy": "c.npy"}, {"calib_cache": "c.cache"}])
+def test_data_that_a_model_with_scales_of_its_own_does_not_need_is_no_calibration(
+    folder: Path, tmp_path: Path, model: onnx.ModelProto, scales: dict[str, float], given: dict
+) -> None:
+    onnx.save(explicit_int8(model, scales), tmp_path / "m.onnx")
+    build_engine(tiny_onnx(folder), tmp_path / "a", options(folder, "int8", calib_npy="c.npy"))
+    (tmp_path / "a.cache").rename(folder / "c.cache")
+    record = build_engine(tmp_path / "m.onnx", tmp_path / "e", options(folder, "int8", **given))
+    assert record.calibration is None and not (tmp_path / "e.cache").exists()
+
+
 @pytest.mark.parametrize("naive, added", [(False, {"Conv", "DequantizeLinear"}), (True, {"Conv", "Relu"})])
 def test_an_explicit_model_computes_nearly_the_same_and_a_naive_one_adds_floats(
     model: onnx.ModelProto, scales: dict[str, float], naive: bool, added: set[str]
