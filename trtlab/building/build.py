@@ -168,7 +168,6 @@ class _Job:
             EngineError: as `build_engine`, for what runs in another precision.
         """
         model, options, inputs = self.model, self.options, self.inputs
-        calibration = self.calibration.kept(engine_path)
         layers = engine_layers(deserialize(plan)[0])
         check_ran(self.constraints, layers)
         ran = what_ran(options.precision, layers)
@@ -176,8 +175,9 @@ class _Job:
         held = None if self.constraints.asked else contradiction(ran)
         surprises = [text for text in (held, unquantised(self.quantised, layers)) if text]
         if options.strict and surprises:
+            advice = "Ask" if options.typed else "Build with --explicit, ask"
             raise EngineError(
-                f"{surprises[0]}; the engine is not kept. Build with --explicit, ask for what runs, or name layers in "
+                f"{surprises[0]}; the engine is not kept. {advice} for what runs, or name layers in "
                 "--layer-precisions, so that they get no Q/DQ"
             )
         return BuildRecord(
@@ -202,7 +202,7 @@ class _Job:
             ],
             workspace_mb=options.workspace_mb,
             opt_level=config.builder_optimization_level,
-            calibration=calibration,
+            calibration=self.calibration.kept(engine_path),
             timing_cache=str(options.timing_cache) if options.timing_cache else None,
             onnx=str(model.path),
             onnx_sha256=sha256(model.path),

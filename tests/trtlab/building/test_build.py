@@ -349,3 +349,14 @@ def test_a_build_that_fails_says_what_tensorrt_logs_and_leaves_nothing(
     with pytest.raises(EngineError, match=r"as (fp32|int8): 10: could not find any implementation for node x"):
         build_engine(tiny_onnx(folder), tmp_path / "e.engine", options(folder, **given))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(API >= 11, reason="TensorRT 11 builds everything explicitly")
+@pytest.mark.parametrize("explicit, advice", [(True, "Ask"), (False, "Build with --explicit, ask")])
+def test_a_strict_build_that_fails_leaves_no_cache_and_advises_what_was_not_done(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, explicit: bool, advice: str
+) -> None:
+    monkeypatch.setattr("trtlab.building.build.unquantised", lambda names, layers: "1 of 3 layers did not")
+    with pytest.raises(EngineError, match=f"^1 of 3 layers did not; the engine is not kept. {advice} for what runs"):
+        build_engine(tiny_onnx(folder), tmp_path / "e", options(folder, "int8", explicit=explicit, strict=True))
+    assert not list(tmp_path.iterdir())
