@@ -177,10 +177,12 @@ def _print_build(engine: Path, record: "BuildRecord") -> None:
 
 
 def _constraints_text(found: dict[str, Any]) -> str:
-    asked, ran = (
+    every, asked, ran = (
         ", ".join(f"{number} {name}" for name, number in found[key].items())
-        for key in ("weighted_asked", "weighted_ran")
+        for key in ("asked", "weighted_asked", "weighted_ran")
     )
+    if not asked:
+        return f"layers with a precision of their own: {every} asked, none of them a convolution or matrix product"
     groups = f"; kept: {', '.join(found['kept_groups'])}, first and last layer" if found["kept_groups"] else ""
     return f"convolutions and matrix products with a precision of their own: {asked} asked, {ran} ran{groups}"
 

@@ -100,3 +100,10 @@ def test_fp16_weights_beside_a_subgraph_are_refused_in_one_line() -> None:
     model.graph.initializer.append(numpy_helper.from_array(np.float16([1, 2]), "w"))
     with pytest.raises(InputError, match="^m.onnx has subgraphs .* and FP16 or BF16 weights: export it with FP32 weig"):
         float_model(model.SerializeToString(), "m.onnx")
+
+
+def test_layers_without_weights_that_have_a_precision_of_their_own_are_counted(trtlab, tmp_path: Path) -> None:
+    build = ("build", "--onnx", tiny_onnx(tmp_path), "--engine", tmp_path / "e.engine", "--precision", "fp16")
+    code, out, _ = trtlab(*build, "--explicit", "--layer-precisions", "*Relu*:fp32")
+    assert code == 0
+    assert "precision of their own: 2 fp32 asked, none of them a convolution or matrix product\n" in out
