@@ -3,18 +3,18 @@
 import os
 
 from helpers.tools.term import TERM
-from trtcpu.errors import InputError
+from trtcpu.errors import SettingError
 
 
 def _switched_on(variable: str) -> bool:
     """Return whether a variable is 1.
 
     Raises:
-        InputError: it is neither 1 nor 0 nor empty.
+        SettingError: it is neither 1 nor 0 nor empty.
     """
     value = os.environ.get(variable, "").strip()
     if value not in ("", "0", "1"):
-        raise InputError(f"{variable}={value!r} is no switch; set it to 1, or to 0")
+        raise SettingError(f"{variable}={value!r} is no switch; set it to 1, or to 0")
     return value == "1"
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from helpers.course.settings import ENGINES, ONNX_FILE
 from helpers.tools.term import FILE, TERM, Term
-from trtcpu.errors import InputError
+from trtcpu.errors import InputError, SettingError
 
 CRITERIA = ("correctness", "performance", "accuracy", "documentation")
 """What the 100 points are for."""
@@ -296,7 +296,7 @@ def taught(term: Term) -> tuple[Step, ...]:
     """Return the lab's steps that a course has, with the points that it gives.
 
     Raises:
-        InputError: the lab has no such step or cell, a cell would have no points, or they don't make the total.
+        SettingError: the lab has no such step or cell, a cell would have no points, or they don't make the total.
     """
     lab = {step.name: step for step in _LAB}
     cells = {name: cell for step in _LAB for name, cell in step.cells.items()}
@@ -305,13 +305,13 @@ def taught(term: Term) -> tuple[Step, ...]:
         ("graded cell", term.points, cells),
     ):
         if unknown := [name for name in names if name not in known]:
-            raise InputError(f"{FILE}: the lab has no {kind} {unknown[0]!r}; it has {', '.join(known)}")
+            raise SettingError(f"{FILE}: the lab has no {kind} {unknown[0]!r}; it has {', '.join(known)}")
     if nothing := [name for name, points in term.points.items() if not points]:
-        raise InputError(f"{FILE}: the cell {nothing[0]} would have no points; leave out its step instead")
+        raise SettingError(f"{FILE}: the cell {nothing[0]} would have no points; leave out its step instead")
     steps = tuple(_worth(step, term) for step in _LAB if not term.steps or step.name in term.steps)
     total = sum(step.points for step in steps if not step.optional)
     if term.total and abs(total - term.total) > 1e-6:
-        raise InputError(f"{FILE}: the points of the steps sum to {total:g}, not to the total of {term.total:g}")
+        raise SettingError(f"{FILE}: the points of the steps sum to {total:g}, not to the total of {term.total:g}")
     return steps
 
 

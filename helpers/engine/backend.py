@@ -26,15 +26,15 @@ from typing import NamedTuple
 
 from helpers.engine.gpu_packages import install_command
 from helpers.engine.timings import offered_timings, read_timings
-from helpers.tools.term import TERM
-from trtcpu.errors import EngineUnavailableError, InputError, LabError
+from helpers.tools.term import ENGINES, TERM
+from trtcpu.errors import EngineUnavailableError, LabError, SettingError
 
 ENGINE_VARIABLE = "TRT_LAB_ENGINE"
 CUDA_VARIABLE = "TRT_LAB_CUDA"
 TIMINGS_VARIABLE = "TRT_LAB_TIMING_CACHE"
 _UNTIL_THE_END = ExitStack()  # what is entered here holds as long as the process: nobody closes it
 _CHOICES = {
-    ENGINE_VARIABLE: ("an engine", ("auto", "tensorrt", "cpu")),
+    ENGINE_VARIABLE: ("an engine", ENGINES),
     CUDA_VARIABLE: ("a way to CUDA", ("auto", "pycuda", "cuda-python")),
 }
 
@@ -56,7 +56,7 @@ def _asked(variable: str) -> str:
         asked = TERM.engine
     kind, choices = _CHOICES[variable]
     if asked not in choices:
-        raise InputError(f"{variable}={asked!r} is not {kind}; choose one of {', '.join(choices)}")
+        raise SettingError(f"{variable}={asked!r} is not {kind}; choose one of {', '.join(choices)}")
     return asked
 
 

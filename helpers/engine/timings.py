@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from trtcpu.errors import InputError
+from trtcpu.errors import SettingError
 
 
 class Offered:
@@ -29,13 +29,13 @@ def read_timings(path: str | Path, variable: str) -> bytes:
     """Return the bytes of an earlier `filled()`, from the file that an environment variable names.
 
     Raises:
-        InputError: it cannot be read.
+        SettingError: it cannot be read.
     """
     try:
         return Path(path).read_bytes()
     except OSError as error:
         reason = error.strerror or error
-        raise InputError(f"cannot read the timings {path} that {variable} names: {reason}; unset it") from error
+        raise SettingError(f"cannot read the timings {path} that {variable} names: {reason}; unset it") from error
 
 
 @contextmanager

@@ -7,7 +7,7 @@ has, the manifests say (manifest.py).
 import os
 from dataclasses import dataclass
 
-from trtcpu.errors import InputError
+from trtcpu.errors import SettingError
 
 API_VARIABLE = "TRT_LAB_API"
 
@@ -52,7 +52,7 @@ VERSIONS = {
 def _asked() -> Version:
     asked = os.environ.get(API_VARIABLE, "").strip() or "10"
     if asked not in VERSIONS:
-        raise InputError(f"{API_VARIABLE}={asked!r} is no version that the CPU engine speaks; choose 10 or 11")
+        raise SettingError(f"{API_VARIABLE}={asked!r} is no version that the CPU engine speaks; choose 10 or 11")
     return VERSIONS[asked]
 
 

@@ -88,6 +88,34 @@ def test_an_api_that_the_cpu_engine_does_not_speak_is_one_line(tmp_path: Path) -
     assert "TRT_LAB_API='9' is no version that the CPU engine speaks; choose 10 or 11" in " ".join(done.stdout.split())
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "variable, value, said",
+    [
+        ("TRT_LAB_API", "12", "TRT_LAB_API='12' is no version that"),
+        ("TRT_LAB_QUICK", "yes", "TRT_LAB_QUICK='yes' is no switch; set it to 1, or to 0"),
+        ("TRT_LAB_ENGINE", "gpu", "TRT_LAB_ENGINE='gpu' is not an engine; choose one of auto, tensorrt, cpu"),
+        ("TRT_LAB_ENGINE", "tensorrt", "TensorRT cannot be used here: no libnvinfer"),
+    ],
+)
+def test_a_variable_that_cannot_be_ends_a_command_with_one_line_and_exit_code_2(
+    tmp_path: Path, variable: str, value: str, said: str
+) -> None:
+    (tmp_path / "tensorrt.py").write_text("raise ImportError('no libnvinfer')")
+    search = f"{tmp_path}{os.pathsep}{ROOT}"
+    environment = {**os.environ, "PYTHONPATH": search, "TRT_LAB_ENGINE": "cpu", variable: value}
+    command = [sys.executable, "-m", "solutions.grading", "--dry-run"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith(f"error: {said}")
+
+
+def test_another_error_keeps_its_traceback(tmp_path: Path) -> None:
+    code = "from trtcpu.errors import *; SettingError('a'), SettingError('b'); raise InputError('c')"
+    done = _python(tmp_path, {}, "cpu", "-c", code)
+    assert done.returncode == 1 and done.stderr.startswith("Traceback ") and done.stderr.endswith("InputError: c\n")
+
+
 def test_the_doctor_names_the_api(tmp_path: Path) -> None:
     done = _python(tmp_path, {}, "cpu", "-m", "trtlab", "doctor", TRT_LAB_API="11")
     assert "11: strong typing only" in " ".join(done.stdout.split()), done.stdout + done.stderr

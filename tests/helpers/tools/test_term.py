@@ -1,7 +1,11 @@
 """course.toml: what a course has, and what is refused in one line."""
 
 import datetime
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,19 +53,45 @@ def test_a_day_alone_ends_at_midnight_here(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("steps = [", "is not TOML: "),
+        ("[late]\npercent_per_day = 10%", "; lines are written as  percent_per_day = 10, "),
+        ("[deadlines]\n01_export = 2026-12-01 23:59", ",  01_export = 2026-12-01 23:59:00, "),
+        ('engine = "gpu"', "engine is 'gpu', expected one of auto, tensorrt, cpu"),
         ("step = []", "there is no setting step; there are deadlines, engine, late, model, points, steps, total"),
         ("[late]\nper_day = 1", "there is no setting late.per_day; there are free_minutes, percent_per_day"),
         ("points = 3", "points is 3, expected a table that begins with the line [points]"),
         ("[points]\nfp16_engine = -1", "points.fp16_engine is -1, expected a number of at least 0"),
         ("[late]\npercent_per_day = true", "late.percent_per_day is True, expected a number"),
+        ("total = inf", "total is inf, expected a number"),
         ('steps = "01_export"', "steps is '01_export', expected a list such as"),
+        ("steps = [[]]", "steps is [[]], expected a list such as"),
         ('[deadlines]\n01_export = "soon"', "deadlines.01_export is 'soon', expected a time such as 2026-12-01"),
+        (
+            "[deadlines]\n01_export = 0001-01-01",
+            "deadlines.01_export is '0001-01-01 23:59:59', expected a time such as",
+        ),
     ],
 )
 def test_a_setting_that_cannot_be_is_named_with_what_was_found(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(InputError, match=re.escape(said)) as caught:
         _read(tmp_path, text)
     assert str(tmp_path / FILE) in str(caught.value)
+
+
+def test_the_mark_that_editors_of_windows_put_first_is_no_mistake(tmp_path: Path) -> None:
+    assert _read(tmp_path, "\ufefftotal = 57\n").total == 57
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["step = []", 'steps = ["1_export"]'])
+@pytest.mark.parametrize("command", ["solutions.grading", "tests.submissions.classroom", "helpers.course.handout"])
+def test_a_mistake_ends_each_command_with_one_line_and_exit_code_2(tmp_path: Path, command: str, text: str) -> None:
+    shutil.copytree(ROOT / "helpers", tmp_path / "helpers", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / FILE).write_text(text)
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    argv = [sys.executable, "-m", command]
+    done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(r"error: \S*course\.toml: (there is|the lab has) no s.+\n", done.stderr)
 
 
 @pytest.mark.parametrize(
