@@ -2,7 +2,7 @@
 
 import os
 
-from helpers.tools.term import TERM
+from helpers.tools.term import MODELS, TERM
 from trtcpu.errors import SettingError
 
 
@@ -21,8 +21,21 @@ def _switched_on(variable: str) -> bool:
 QUICK = _switched_on("TRT_LAB_QUICK")
 """Fewer images and iterations through the same code, for continuous integration: TRT_LAB_QUICK=1."""
 
+
+def _model() -> str:
+    """Return the model that is asked for.
+
+    Raises:
+        SettingError: the lab has no weights of it.
+    """
+    asked = os.environ.get("TRT_LAB_MODEL") or TERM.model or LAB_MODEL
+    if asked not in MODELS:
+        raise SettingError(f"TRT_LAB_MODEL={asked!r} is no model of the lab; choose one of {', '.join(MODELS)}")
+    return asked
+
+
 LAB_MODEL = "resnet50"
-MODEL = os.environ.get("TRT_LAB_MODEL", TERM.model or LAB_MODEL)
+MODEL = _model()
 """The model of the lab: TRT_LAB_MODEL, else course.toml's. resnet18 is faster; the artifacts keep their names."""
 
 CALIBRATION_IMAGES = 64 if QUICK else 256

@@ -15,9 +15,9 @@ from helpers.data.checkpoint import load_checkpoint
 from helpers.data.downloads import Source, fetch
 from helpers.data.imagenet import CIFAR10_GROUPS
 from helpers.data.storage import data_root, one_line
+from helpers.tools.term import MODELS
 from trtcpu.errors import DataError, InputError
 
-MODELS = ("resnet18", "resnet50")
 WEIGHTS = Path(__file__).resolve().parents[2] / "datasets" / "weights"
 _OLD_DENSENET_KEY = re.compile(r"^(.*denselayer\d+\.(?:norm|relu|conv))\.([12]\.\w+)$")
 _HASH_IN_NAME = re.compile(r"-([0-9a-f]{8,})\.pth$")

@@ -17,6 +17,9 @@ else:
 
 FILE = "course.toml"
 ENGINES = ("auto", "tensorrt", "cpu")
+MODELS = ("resnet18", "resnet50")
+"""Those with weights for the lab's digits."""
+
 _FORMS = 'lines are written as  percent_per_day = 10,  01_export = 2026-12-01 23:59:00,  model = "resnet18"'
 
 
@@ -78,8 +81,8 @@ def read_term(path: Path) -> Term:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise SettingError(f'{path}: steps is {names!r}, expected a list such as ["01_export", "02_fp16"]')
     total = _number(path, "total", found.get("total", 0))
-    engine = _one_of(path, "engine", found.get("engine", ""), ENGINES)
-    return Term(tuple(names), points, total, deadlines, rule, found.get("model", ""), engine)
+    model, engine = (_one_of(path, found, *known) for known in (("model", MODELS), ("engine", ENGINES)))
+    return Term(tuple(names), points, total, deadlines, rule, model, engine)
 
 
 def _check(path: Path, above: str, found: Mapping[str, Any], known: set[str]) -> None:
@@ -100,8 +103,8 @@ def _number(path: Path, name: str, value: Any) -> float:
     return float(value)
 
 
-def _one_of(path: Path, name: str, value: Any, known: tuple[str, ...]) -> str:
-    if value not in ("", *known):
+def _one_of(path: Path, found: Mapping[str, Any], name: str, known: tuple[str, ...]) -> str:
+    if (value := found.get(name, "")) not in ("", *known):
         raise SettingError(f"{path}: {name} is {value!r}, expected one of {', '.join(known)}")
     return value
 

@@ -93,6 +93,7 @@ def test_an_api_that_the_cpu_engine_does_not_speak_is_one_line(tmp_path: Path) -
     "variable, value, said",
     [
         ("TRT_LAB_API", "12", "TRT_LAB_API='12' is no version that"),
+        ("TRT_LAB_MODEL", "resnet-18", "TRT_LAB_MODEL='resnet-18' is no model of the lab; choose one of resnet18, "),
         ("TRT_LAB_QUICK", "yes", "TRT_LAB_QUICK='yes' is no switch; set it to 1, or to 0"),
         ("TRT_LAB_ENGINE", "gpu", "TRT_LAB_ENGINE='gpu' is not an engine; choose one of auto, tensorrt, cpu"),
         ("TRT_LAB_ENGINE", "tensorrt", "TensorRT cannot be used here: no libnvinfer"),

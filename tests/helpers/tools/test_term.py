@@ -55,6 +55,7 @@ def test_a_day_alone_ends_at_midnight_here(tmp_path: Path) -> None:
         ("steps = [", "is not TOML: "),
         ("[late]\npercent_per_day = 10%", "; lines are written as  percent_per_day = 10, "),
         ("[deadlines]\n01_export = 2026-12-01 23:59", ",  01_export = 2026-12-01 23:59:00, "),
+        ('model = "resnet-18"', "model is 'resnet-18', expected one of resnet18, resnet50"),
         ('engine = "gpu"', "engine is 'gpu', expected one of auto, tensorrt, cpu"),
         ("step = []", "there is no setting step; there are deadlines, engine, late, model, points, steps, total"),
         ("[late]\nper_day = 1", "there is no setting late.per_day; there are free_minutes, percent_per_day"),
@@ -82,8 +83,8 @@ def test_the_mark_that_editors_of_windows_put_first_is_no_mistake(tmp_path: Path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", ["step = []", 'steps = ["1_export"]'])
-@pytest.mark.parametrize("command", ["solutions.grading", "tests.submissions.classroom", "helpers.course.handout"])
+@pytest.mark.parametrize("text", ["step = []", 'steps = ["1_export"]', 'model = "resnet-18"'])
+@pytest.mark.parametrize("command", ["solutions.grading", "solutions.grading.labs", "helpers.course.handout"])
 def test_a_mistake_ends_each_command_with_one_line_and_exit_code_2(tmp_path: Path, command: str, text: str) -> None:
     shutil.copytree(ROOT / "helpers", tmp_path / "helpers", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / FILE).write_text(text)
@@ -91,7 +92,7 @@ def test_a_mistake_ends_each_command_with_one_line_and_exit_code_2(tmp_path: Pat
     argv = [sys.executable, "-m", command]
     done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
-    assert re.fullmatch(r"error: \S*course\.toml: (there is|the lab has) no s.+\n", done.stderr)
+    assert re.fullmatch(r"error: \S*course\.toml: (there is no|the lab has no|model is) .+\n", done.stderr)
 
 
 @pytest.mark.parametrize(
