@@ -8,7 +8,6 @@ import datetime
 import os
 import platform
 import shutil
-import sys
 import time
 from collections.abc import Callable
 from importlib.metadata import version
@@ -34,7 +33,8 @@ from solutions.grading.course import Course
 from solutions.grading.labs import ABOUT, digest
 from solutions.grading.layout import ROOT
 from solutions.grading.outcome import CLAIMS, is_test_cell
-from trtcpu.errors import EngineError, LabError
+from solutions.grading.run import one_line_a_fault
+from trtcpu.errors import EngineError, InputError
 
 RESULTS = Path("results/solutions")
 
@@ -156,24 +156,31 @@ def main(
     keep: Annotated[bool, typer.Option(help="Replace the notebooks in solutions/ with the executed ones.")] = False,
 ) -> None:
     """Execute the solution notebooks of the course in the current folder into results/solutions/."""
-    if API != 10:
-        sys.exit(
-            f"error: readers get what TensorRT 10 says, and TensorRT {trt.__version__} is here; "
-            "unset TRT_LAB_API, or install TensorRT 10"
-        )
-    if keep and (MODEL != LAB_MODEL or QUICK):
-        sys.exit(f"error: readers get the lab's {LAB_MODEL} at full settings; unset TRT_LAB_MODEL and TRT_LAB_QUICK")
-    course, started = Course.at("."), time.perf_counter()
-    steps = [name for name in course.present if not step or name in step]
-    try:
-        solve(course, steps, RESULTS, lambda line: print(line, flush=True))
-    except LabError as error:
-        sys.exit(f"error: {error}")
-    if keep:
-        for name in steps:
+    started = time.perf_counter()
+    with one_line_a_fault() as (_, say):
+        course = Course.at(".")
+        steps = _chosen(course, step or course.present, keep)
+        solve(course, steps, RESULTS, say)
+        for name in steps if keep else []:
             atomic_write(course.source(name), (RESULTS / name / f"{name}.ipynb").read_bytes())
-    minutes = (time.perf_counter() - started) / 60
-    print(f"{len(steps)} notebooks in {minutes:.1f} minutes → {'solutions' if keep else RESULTS}/")
+        minutes = (time.perf_counter() - started) / 60
+        say(f"{len(steps)} notebooks in {minutes:.1f} minutes → {'solutions' if keep else RESULTS}/")
+
+
+def _chosen(course: Course, asked: list[str], keep: bool) -> list[str]:
+    """Return the steps that were asked for in order.
+
+    Raises:
+        InputError: there is no such step, or readers get other outputs than they would have here.
+    """
+    if API != 10:
+        found = f"TensorRT {trt.__version__} is here; unset TRT_LAB_API, or install TensorRT 10"
+        raise InputError(f"readers get what TensorRT 10 says, and {found}")
+    if keep and (MODEL != LAB_MODEL or QUICK):
+        raise InputError(f"readers get the lab's {LAB_MODEL} at full settings; unset TRT_LAB_MODEL and TRT_LAB_QUICK")
+    if unknown := [name for name in asked if name not in course.present]:
+        raise InputError(f"there is no step {unknown[0]!r}; the steps are {', '.join(course.present)}")
+    return [name for name in course.present if name in asked]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """Executed solutions: the points they get, what readers see of them, and which outputs are of other code."""
 
+import re
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -46,10 +48,28 @@ def executed(course: Course, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target / STEP / f"{STEP}.ipynb"
 
 
-def test_readers_get_what_tensorrt_10_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def _refused(capsys: pytest.CaptureFixture[str], **options: Any) -> str:
+    """Return the line that the command says."""
+    with pytest.raises(SystemExit, match="2"):
+        solving.main(**options)
+    out, line = capsys.readouterr()
+    assert out == "" and line.startswith("error: ") and line.count("\n") == 1
+    return line
+
+
+def test_readers_get_what_tensorrt_10_says(
+    bare: Course, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(bare.root)
     monkeypatch.setattr(solving, "API", 11)
-    with pytest.raises(SystemExit, match="error: readers get what TensorRT 10 says, and TensorRT .* unset TRT_LAB_API"):
-        solving.main()
+    assert re.search("readers get what TensorRT 10 says, and TensorRT .* unset TRT_LAB_API", _refused(capsys))
+
+
+def test_a_step_that_is_not_there_is_named_with_those_that_are(
+    bare: Course, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(bare.root)
+    assert f"there is no step '4'; the steps are {STEP}" in _refused(capsys, step=["4"])
 
 
 def test_readers_see_the_source_and_nothing_of_what_decides_points(executed: Path) -> None:

@@ -7,11 +7,12 @@ import os
 import time
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 
+from helpers.course.steps import GRADED
 from tests.submissions.execution import SETTINGS
 
 
@@ -32,13 +33,13 @@ def main(
     verbose: Annotated[bool, typer.Option(help="Show what each claim and visible check said.")] = False,
 ) -> None:
     """Run the bank of submissions and print wrong ones accepted, right ones rejected, claims lost by mistake."""
+    if step not in (None, *GRADED):
+        _refuse(f"there is no step {step!r}; the steps are {', '.join(GRADED)}")
     if sample and seed is None:
-        typer.echo("error: a sample is drawn from a seed; add --seed 1, say", err=True)
-        raise typer.Exit(2)
+        _refuse("a sample is drawn from a seed; add --seed 1, say")
     if messages and (name or quick or sandbox or sample):
         wanted = "all of a step's entries and what visible checks said"
-        typer.echo(f"error: messages need {wanted}; leave out --name, --quick, --sample and --sandbox", err=True)
-        raise typer.Exit(2)
+        _refuse(f"messages need {wanted}; leave out --name, --quick, --sample and --sandbox")
     os.environ.update(SETTINGS)
     from helpers.tools.files import write_json
     from solutions.checks.trusted.reference import offered_environment
@@ -51,8 +52,7 @@ def main(
     chosen = covering(chosen) if cover else chosen
     chosen = sampled(chosen, sample, seed) if sample else chosen
     if not chosen:
-        console.print(f"no entry named {name} in {step or 'any step'}")
-        raise typer.Exit(2)
+        _refuse(f"no entry{f' named {name}' if name else ''} of {step or 'any step'} is left by these options")
     os.environ.update(offered_environment({one.step for one in chosen}))
     started = time.perf_counter()
     verdicts: dict[str, Verdict] = {}
@@ -74,6 +74,11 @@ def main(
         _write_messages(console, messages, figures)
     if not all(verdict.right for verdict in verdicts.values()):
         raise typer.Exit(1)
+
+
+def _refuse(why: str) -> NoReturn:
+    typer.echo(f"error: {why}", err=True)
+    raise typer.Exit(2)
 
 
 def _write_messages(console: Console, folder: Path, figures: dict[str, Any]) -> None:

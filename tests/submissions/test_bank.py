@@ -11,9 +11,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import typer
 
 from helpers.course.steps import CELLS
 from solutions.checks.core.asked import points_of
+from tests.submissions import __main__ as command
 from tests.submissions import bank, execution
 from tests.submissions.bank import ROOT, Entry, load_bank, patched_cells, sampled
 from trtcpu.api.version import API_VARIABLE
@@ -34,6 +36,12 @@ def test_each_patch_fits_its_notebook_and_names_claims_of_its_cells(entry: Entry
         compile(cell.source, entry.title, "exec")
     decided = {claim.name for cell in entry.graded for claim in points_of(cell)}
     assert set(entry.loses or ()) <= decided
+
+
+def test_a_step_that_the_bank_has_not_is_named_with_those_that_it_has(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit, match="2"):
+        command.main(step="2_fp16")
+    assert capsys.readouterr().err.startswith("error: there is no step '2_fp16'; the steps are 01_export, 02_fp16, ")
 
 
 def test_entries_for_another_api_run_in_a_process_that_speaks_it(monkeypatch: pytest.MonkeyPatch) -> None:
