@@ -4,13 +4,12 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 # JupyterLab runs as root, as in a container, only if it is told so.
 JUPYTERLAB = $(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root)
-ENGINE ?= auto
 OUT ?= results
 # What install.py says where $(PYTHON) is too old: the same command with another Python.
 export LAB_COMMAND = make $(strip $(MAKECMDGOALS) $(filter-out PYTHON=%,$(MAKEOVERRIDES)) PYTHON=python3.12)
 export TORCH VENV
 UNIT_TESTS = $(BIN)/python -m pytest tests --ignore=tests/conformance --ignore=tests/browser -n 2 --dist loadfile --no-loadscope-reorder
-export TRT_LAB_ENGINE = $(ENGINE)
+export TRT_LAB_ENGINE := $(or $(ENGINE),$(TRT_LAB_ENGINE),auto)
 
 # Every target is a command, not a file.
 .PHONY: $(shell sed -n "s/^\([a-z][a-z-]*\):.*/\1/p" $(firstword $(MAKEFILE_LIST)))

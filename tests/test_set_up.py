@@ -66,7 +66,7 @@ elif sys.argv[1] != "-m":  # pip and the lab's modules do nothing
 
 def _make(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run make with the system's programs alone, and without the options of a make that runs these tests."""
-    ours = ("PIP_", "UV_", "MAKE", "MFLAGS", "TORCH", "VENV", "LAB_COMMAND")
+    ours = ("PIP_", "UV_", "MAKE", "MFLAGS", "TORCH", "VENV", "LAB_COMMAND", "ENGINE", "TRT_LAB_ENGINE")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     return subprocess.run(
         ["make", *arguments],
@@ -232,6 +232,22 @@ def test_an_environment_whose_python_fits_stays_whatever_python_is_named(pythons
     (pythons / "constraints.txt").write_text("# changed\n")
     for python in ("./old", "./none"):
         assert _set_up(pythons, python).returncode == 0 and (pythons / ".venv" / "mine").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments, environment, engine",
+    [
+        ((), {}, "auto"),
+        ((), {"TRT_LAB_ENGINE": "cpu"}, "cpu"),
+        (("ENGINE=tensorrt",), {"TRT_LAB_ENGINE": "cpu"}, "tensorrt"),
+    ],
+)
+def test_make_keeps_the_engine_of_the_environment_unless_it_is_told_another(
+    tmp_path: Path, arguments: tuple[str, ...], environment: dict[str, str], engine: str
+) -> None:
+    (tmp_path / "shown.mk").write_text("shown:\n\t@echo $$TRT_LAB_ENGINE\n")
+    files = ["-f", str(MAKEFILES[0]), "-f", "shown.mk"]
+    assert _make(tmp_path, *files, "shown", *arguments, **environment).stdout == f"{engine}\n"
 
 
 def test_the_pythons_that_the_pages_name_are_those_of_the_project() -> None:
