@@ -28,13 +28,14 @@ def _model() -> str:
     Raises:
         SettingError: the lab has no weights of it.
     """
-    asked = os.environ.get("TRT_LAB_MODEL") or TERM.model or LAB_MODEL
+    asked = os.environ.get("TRT_LAB_MODEL") or COURSE_MODEL
     if asked not in MODELS:
         raise SettingError(f"TRT_LAB_MODEL={asked!r} is no model of the lab; choose one of {', '.join(MODELS)}")
     return asked
 
 
 LAB_MODEL = "resnet50"
+COURSE_MODEL = TERM.model or LAB_MODEL
 MODEL = _model()
 """The model of the lab: TRT_LAB_MODEL, else course.toml's. resnet18 is faster; the artifacts keep their names."""
 

@@ -10,6 +10,7 @@ import platform
 import shutil
 import time
 from collections.abc import Callable
+from copy import deepcopy
 from importlib.metadata import version
 from pathlib import Path
 from subprocess import DEVNULL
@@ -23,13 +24,13 @@ from nbconvert.preprocessors import ClearOutputPreprocessor
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
-from helpers.course.settings import LAB_MODEL, MODEL, QUICK
+from helpers.course.settings import COURSE_MODEL, MODEL, QUICK
 from helpers.course.steps import ARTIFACTS
 from helpers.engine.backend import API, DEVICE, ENGINE, trt
 from helpers.tools.files import atomic_write
 from solutions.checks.trusted.reference import offered_environment
 from solutions.checks.trusted.workspace import prepare
-from solutions.grading.course import Course
+from solutions.grading.course import Course, with_points
 from solutions.grading.labs import ABOUT, digest
 from solutions.grading.layout import ROOT
 from solutions.grading.outcome import CLAIMS, is_test_cell
@@ -109,8 +110,9 @@ def execute(
             finally:  # a run that is killed then loses one cell
                 atomic_write(unfinished, nbformat.writes(notebook) + "\n")
     _tidy(notebook)
-    worth = sum(cell.metadata.nbgrader.points for cell in notebook.cells if is_test_cell(cell))
-    return notebook, round(earned, 2), worth
+    cells = with_points(deepcopy(notebook)).cells
+    worth = sum(cell.metadata.nbgrader.points for cell in cells if is_test_cell(cell))
+    return notebook, round(earned, 2), round(worth, 2)
 
 
 def _client(notebook: NotebookNode, folder: Path) -> NotebookClient:
@@ -176,8 +178,8 @@ def _chosen(course: Course, asked: list[str], keep: bool) -> list[str]:
     if API != 10:
         found = f"TensorRT {trt.__version__} is here; unset TRT_LAB_API, or install TensorRT 10"
         raise InputError(f"readers get what TensorRT 10 says, and {found}")
-    if keep and (MODEL != LAB_MODEL or QUICK):
-        raise InputError(f"readers get the lab's {LAB_MODEL} at full settings; unset TRT_LAB_MODEL and TRT_LAB_QUICK")
+    if keep and (MODEL != COURSE_MODEL or QUICK):
+        raise InputError(f"readers get {COURSE_MODEL} at full settings; unset TRT_LAB_MODEL and TRT_LAB_QUICK")
     if unknown := [name for name in asked if name not in course.present]:
         raise InputError(f"there is no step {unknown[0]!r}; the steps are {', '.join(course.present)}")
     return [name for name in course.present if name in asked]

@@ -1,6 +1,7 @@
 """Executed solutions: the points they get, what readers see of them, and which outputs are of other code."""
 
 import re
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from helpers.course.settings import ONNX_FILE
 from helpers.course.steps import BY_NAME
 from helpers.tools.files import atomic_write
+from helpers.tools.term import Term
 from solutions.checks.trusted import workspace
 from solutions.checks.trusted.stages import Reference, Stage
 from solutions.grading import solve as solving
@@ -20,7 +22,7 @@ from solutions.grading.course import Course
 from solutions.grading.labs import outdated
 from solutions.grading.solve import UNFINISHED, execute, solve
 from tests.grading.tiny import STEP, code_of, solved, source_notebook
-from trtcpu.errors import EngineError
+from trtcpu.errors import EngineError, InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # nbclient's
 
@@ -72,6 +74,16 @@ def test_a_step_that_is_not_there_is_named_with_those_that_are(
     assert f"there is no step '4'; the steps are {STEP}" in _refused(capsys, step=["4"])
 
 
+@pytest.mark.parametrize(("course_model", "refused"), [("resnet18", False), ("resnet50", True)])
+def test_readers_get_the_model_of_the_course(
+    bare: Course, monkeypatch: pytest.MonkeyPatch, course_model: str, refused: bool
+) -> None:
+    monkeypatch.setattr(solving, "MODEL", "resnet18")
+    monkeypatch.setattr(solving, "COURSE_MODEL", course_model)
+    with pytest.raises(InputError, match="readers get resnet50 at full settings") if refused else nullcontext():
+        assert solving._chosen(bare, [STEP], keep=True) == [STEP]
+
+
 def test_readers_see_the_source_and_nothing_of_what_decides_points(executed: Path) -> None:
     cells = nbformat.read(executed, as_version=4).cells
     assert [cell.source for cell in cells] == [cell.source for cell in source_notebook().cells]
@@ -100,6 +112,16 @@ def test_a_solution_without_all_its_points_is_an_error(course: Course, tmp_path:
     wrong = code_of(solved(source_notebook()), "cube", "def cube(x):\n    return 1")
     with pytest.raises(EngineError, match=f"{STEP} got 3 of 5 points"):
         solve(_course_with(course, tmp_path, **{STEP: wrong}), [STEP], tmp_path / "results", lambda line: None)
+
+
+def test_what_a_solution_can_get_is_what_the_course_gives_and_readers_get_the_lab_s_points(
+    course: Course, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("solutions.grading.course.TERM", Term(points={"export_model": 4.5}))
+    notebook, earned, worth = execute(course.source(STEP), tmp_path / "artifacts", {}, course.claims)
+    labels = [cell.metadata.nbgrader for cell in notebook.cells if "nbgrader" in cell.metadata]
+    assert (earned, worth) == (5, 6.5)
+    assert [label.points for label in labels if label.grade_id == "export_model"] == [3]
 
 
 def test_what_ran_is_written_after_each_cell_and_kept_where_one_fails(tmp_path: Path) -> None:
