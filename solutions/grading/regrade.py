@@ -31,7 +31,7 @@ from solutions.grading.locks import course_lock
 from solutions.grading.outcome import usable_record
 from solutions.grading.run import Say, make_ready, one_line_a_fault
 from solutions.grading.step_record import REFUSED, StepRecord, grades_folder
-from solutions.grading.submissions import chosen_part, find_submissions
+from solutions.grading.submissions import Submission, chosen_part, find_submissions
 from solutions.grading.untrusted.text import printable
 from solutions.grading.work.place import write_feedback
 from solutions.grading.work.pool import Pool, chosen_pool
@@ -192,22 +192,22 @@ def main(
                 say(line)
             if published:
                 return _publish(found, students, steps, say)
+            part, names = chosen_part(find_submissions(found, found.graded), found.graded, students, steps)
             other = preview(found)
             make_ready(other, unsafe, say)
             with chosen_pool(other, jobs, scheduler, None, say) as pool:
-                _compare(found, other, students, steps, pool, console, say)
+                _compare(found, other, part, names, pool, console, say)
 
 
 def _compare(
     course: Course,
     other: Course,
-    students: list[str] | None,
-    steps: list[str] | None,
+    part: list[Submission],
+    names: list[str],
     pool: Pool,
     console: Console,
     say: Say,
 ) -> None:
-    part, names = chosen_part(find_submissions(other, other.graded), other.graded, students, steps)
     result = grade_class(other, part, names, lambda *line: say(" · ".join(line)), pool=pool)
     found = list(moves(course, other, [one.student for one in part], names))
     if found:

@@ -17,6 +17,7 @@ from solutions.grading.gradebook import Journal
 from solutions.grading.layout import records_of
 from solutions.grading.locks import course_lock
 from solutions.grading.regrade import (
+    FOLDER,
     MEASURED,
     OVERRULED,
     PUBLISHED,
@@ -159,6 +160,16 @@ def test_regrade_waits_where_it_is_told_to(own: Course, capsys: pytest.CaptureFi
         main(course=own.root, published=True, wait=True)
     said = capsys.readouterr()
     assert "waiting for it" in said.out and "there is no regraded/" in said.err
+
+
+@pytest.mark.parametrize("asked", [{"steps": ["1_export"]}, {"students": ["eve"]}])
+def test_nothing_is_laid_out_for_a_step_or_student_that_is_not_there(
+    own: Course, lab: NotebookNode, asked: dict[str, list[str]]
+) -> None:
+    hand_in(own, "ada", solved(lab))
+    with pytest.raises(SystemExit, match="2"):
+        main(course=own.root, diff=True, **asked)
+    assert not (own.root / FOLDER).exists()
 
 
 def test_what_is_published_in_part_leaves_the_rest_to_be_published(own: Course, lab: NotebookNode) -> None:
