@@ -71,6 +71,8 @@ def need_python(least: int, below: int) -> None:
     except subprocess.CalledProcessError:
         shutil.rmtree(VENV)
         sys.exit("error: this Python cannot make an environment; on Debian or Ubuntu: apt-get install python3-venv")
+    except OSError as error:
+        sys.exit(f"error: {VENV} cannot be made: {error.strerror or error}; let this user write to {Path.cwd()}")
 
 
 def torch_index(asked: str, build: str, there: bool) -> str:

@@ -179,6 +179,13 @@ def test_another_build_of_pytorch_is_refused_before_anything_is_installed(course
     assert not (course / ".venv").exists()
 
 
+def test_where_no_environment_can_be_made_one_line_says_so(course: Path) -> None:
+    (course / ".venv").touch()
+    done = _make(course, "setup", f"PYTHON={sys.executable}", TORCH="cuda")
+    line = f"error: .venv cannot be made: Not a directory; let this user write to {course}"
+    assert done.returncode and done.stderr.splitlines()[0] == line
+
+
 @pytest.fixture
 def pythons(course: Path) -> Path:
     """The folder with Pythons that it can have: `old`, `new` and `newest`, whose pip does nothing."""

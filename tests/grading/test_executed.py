@@ -1,6 +1,7 @@
 """Executed solutions: the points they get, what readers see of them, and which outputs are of other code."""
 
 import re
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,7 @@ from solutions.grading.course import Course
 from solutions.grading.labs import outdated
 from solutions.grading.solve import UNFINISHED, execute, solve
 from tests.grading.tiny import STEP, code_of, solved, source_notebook
+from tests.submissions import classroom
 from trtcpu.errors import EngineError, InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # nbclient's
@@ -72,6 +74,19 @@ def test_a_step_that_is_not_there_is_named_with_those_that_are(
 ) -> None:
     monkeypatch.chdir(bare.root)
     assert f"there is no step '4'; the steps are {STEP}" in _refused(capsys, step=["4"])
+
+
+@pytest.mark.parametrize(
+    "command", [partial(solving.main, step=[STEP]), partial(classroom.main, out=Path("results", "submitted"))]
+)
+def test_where_nothing_can_be_written_one_line_says_so(
+    bare: Course, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: Callable[[], None]
+) -> None:
+    monkeypatch.chdir(bare.root)
+    Path("results").touch()
+    with pytest.raises(SystemExit, match="2"):
+        command()
+    assert re.fullmatch("error: .*results.*\n", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(("course_model", "refused"), [("resnet18", False), ("resnet50", True)])

@@ -13,6 +13,7 @@ import typer
 
 from helpers.course.steps import GRADED, STEPS
 from helpers.tools.files import atomic_write
+from solutions.grading.run import one_line_a_fault
 from tests.submissions.bank import ROOT, Entry, load_bank, patched_cells
 
 HALF_DONE = {"02_fp16": "flag_forgotten", "04_int8": "no_normalisation"}
@@ -60,8 +61,9 @@ def main(
     out: Annotated[Path, typer.Option(help="Where the folders are written.")] = Path("submitted"),
 ) -> None:
     """Write the three submissions."""
-    write_classroom(out)
-    print(f"{', '.join(STUDENTS)} in {out}")
+    with one_line_a_fault() as (_, say):
+        write_classroom(out)
+        say(f"{', '.join(STUDENTS)} in {out}")
 
 
 if __name__ == "__main__":
