@@ -96,10 +96,7 @@ _LEFT_OUT = {"__pycache__", ".ipynb_checkpoints", "artifacts", "cache", "train_w
 # What is in the archive as it is here; labs/AGENTS.md holds for labs/ in the repository, and for all of the archive.
 _ALIKE = {
     "AGENTS.md": "labs/AGENTS.md",
-    **{
-        name: name
-        for name in ("labs/README.md", "environment.yml", "constraints.txt", "course.toml", "install.py", "LICENSE")
-    },
+    **{name: name for name in ("environment.yml", "constraints.txt", "course.toml", "install.py", "LICENSE")},
 }
 
 # What becomes of pyproject.toml: helpers and trtcpu, no command line, no tools of this repository.
@@ -232,6 +229,8 @@ def _files(root: Path) -> dict[str, bytes]:
         hand_out(course, Path(folder))
         found |= {f"{HANDOUT}/{path.relative_to(folder)}": path for path in Path(folder).rglob("*.*")}
         files = {name: path.read_bytes() for name, path in found.items()}
+    page = "labs/README.md"  # as it lies there it has the steps of the last `make labs`
+    files[page] = with_facts(page, (root / page).read_text()).encode()
     return files | {"pyproject.toml": _student_project((root / "pyproject.toml").read_text()).encode()}
 
 
