@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from helpers.engine.gpu_packages import install_command
 from helpers.engine.timings import offered_timings, read_timings
-from helpers.tools.term import ENGINES, TERM
+from helpers.tools.term import ENGINE_CHOICES, TERM
 from trtcpu.errors import EngineUnavailableError, LabError, SettingError
 
 ENGINE_VARIABLE = "TRT_LAB_ENGINE"
@@ -34,7 +34,7 @@ CUDA_VARIABLE = "TRT_LAB_CUDA"
 TIMINGS_VARIABLE = "TRT_LAB_TIMING_CACHE"
 _UNTIL_THE_END = ExitStack()  # what is entered here holds as long as the process: nobody closes it
 _CHOICES = {
-    ENGINE_VARIABLE: ("an engine", ENGINES),
+    ENGINE_VARIABLE: ("an engine", ENGINE_CHOICES),
     CUDA_VARIABLE: ("a way to CUDA", ("auto", "pycuda", "cuda-python")),
 }
 

@@ -16,7 +16,7 @@ else:
     import tomli as tomllib
 
 FILE = "course.toml"
-ENGINES = ("auto", "tensorrt", "cpu")
+ENGINE_CHOICES = ("auto", "tensorrt", "cpu")
 MODELS = ("resnet18", "resnet50")
 """Those with weights for the lab's digits."""
 
@@ -81,7 +81,7 @@ def read_term(path: Path) -> Term:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise SettingError(f'{path}: steps is {names!r}, expected a list such as ["01_export", "02_fp16"]')
     total = _number(path, "total", found.get("total", 0))
-    model, engine = (_one_of(path, found, *known) for known in (("model", MODELS), ("engine", ENGINES)))
+    model, engine = (_one_of(path, found, *known) for known in (("model", MODELS), ("engine", ENGINE_CHOICES)))
     return Term(tuple(names), points, total, deadlines, rule, model, engine)
 
 

@@ -15,7 +15,7 @@ _IR_VERSION = 8
 _LAYERS = ((16, 7, 4), (32, 3, 2), (32, 3, 1), (64, 3, 2))
 """(output channels, kernel, stride) of each convolution; a ReLU follows each."""
 _WIDE = ((64, 7, 4), (512, 3, 2), (512, 3, 1), (512, 3, 2))
-"""The same with 5 million weights: 20 MB in FP32, which an engine's own kernels are nothing beside."""
+"""The same with 5 million weights: 20 MB in FP32, much more than the kernels in a plan."""
 
 
 def tiny_onnx(

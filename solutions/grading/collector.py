@@ -137,7 +137,7 @@ def _put(course: Course, step: str, one: Handed) -> Iterator[str]:
     if when:
         atomic_write(stamp, f"{when:%Y-%m-%d %H:%M:%S} UTC\n")
     elif had_stamp:
-        yield f"{stamp.relative_to(course.root)} removed: it was of the earlier work; write the new time"
+        yield f"{stamp.relative_to(course.root)} removed: it belonged to the earlier work; write the new time"
     atomic_write(submission, one.file.read_bytes())
 
 

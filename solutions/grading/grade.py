@@ -116,9 +116,9 @@ class _Grading:
             self.report(student, step, "graded")
 
     def _refuse(self, journal: Journal, step: str, lines: list[str], *, decided: bool = True) -> None:
-        journal.refuse(step, lines, decided=decided)
-        if decided:  # else the next run grades it
+        if decided:  # else the next run grades it; written first, so that a run that is killed here writes it again
             atomic_write(self.course.feedback_page(journal.student, step), refusal_page(step, lines[-1]))
+        journal.refuse(step, lines, decided=decided)
         self.report(journal.student, step, lines[-1])
 
 

@@ -198,7 +198,7 @@ def test_a_timestamp_that_goes_with_the_earlier_work_is_named(bare: Course) -> N
     when.write_text("2026-12-02 08:30:00")
     (archive / f"ada_{NOTEBOOK}").write_text("the second")
     took = f"downloaded/{STEP}: 1 notebooks for submitted/"
-    removed = f"submitted/ada/{STEP}/timestamp.txt removed: it was of the earlier work; write the new time"
+    removed = f"submitted/ada/{STEP}/timestamp.txt removed: it belonged to the earlier work; write the new time"
     assert collect(bare) == [took, f"downloaded/{STEP}: {removed}"] and not when.exists()
     assert collect(bare) == [took]
 

@@ -167,8 +167,8 @@ def _difference(found: np.ndarray, expected: np.ndarray) -> float:
     wrong = np.count_nonzero(~np.isfinite(expected))
     if wrong:
         raise InputError(
-            f"PyTorch's own output is NaN or infinite in {wrong:,} of {expected.size:,} values, for noise and for "
-            "integers from 0 on, so no export can be compared with it; look at the model's weights and masks"
+            f"PyTorch's own output is NaN or infinite in {wrong:,} of {expected.size:,} values on random "
+            "inputs, so no export can be compared with it; look at the model's weights and masks"
         )
     allowed = 1e-2 if expected.dtype == np.float16 else 1e-4
     relative = relative_error(found.astype(np.float64), expected.astype(np.float64))
@@ -252,7 +252,7 @@ def _output_axes(
 
 
 def _limited(model: torch.nn.Module, inputs: Sequence[ModelInput]) -> Sequence[ModelInput]:
-    """Return the inputs; those that look up a table know its rows."""
+    """Return the inputs; those that look up a table with the number of its rows as their limit."""
     if all(each.dtype.is_floating_point for each in inputs):
         return inputs
     sizes = sizes_to_try(inputs)[0]
