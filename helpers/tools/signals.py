@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
@@ -19,6 +20,7 @@ GRACE_S = 5.0
 """For how long the main thread may go on with a call that does not look for signals, such as a build in TensorRT."""
 
 _CLEANING_S = 60.0  # then what cleans up hangs
+_LOOK_S = 0.1
 
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")  # Windows has neither of the last two
 
@@ -32,13 +34,14 @@ class _Ender:
 
     def __init__(self) -> None:
         self.number: int | None = None
+        self.lost = False  # raised where Python drops exceptions: in a destructor, in a callback of the collector
         self.heard = threading.Event()
         self.ended = threading.Event()
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         """Raise in the main thread for the first signal; a second one must not break the cleaning up."""
-        if self.number is None:
-            self.number = number
+        if self.number is None or self.lost:
+            self.number, self.lost = number, False
             self.heard.set()
             raise Stopped(signal.Signals(number).name)
 
@@ -54,10 +57,18 @@ class _Ender:
         """End the process if the main thread does not hear a signal within `grace_s` seconds, or hangs after it."""
         while received := reader.recv(1):
             if received[0] in numbers:
-                if not (self.heard.wait(grace_s) and self.ended.wait(_CLEANING_S)):
+                if not (self.heard.wait(grace_s) and self._unwound(received[0])):
                     remove_temporaries()
                     os._exit(self.exit_code(received[0]))
                 return
+
+    def _unwound(self, number: int) -> bool:
+        """Wait until the block has ended; send the signal again when it was lost."""
+        until = time.monotonic() + _CLEANING_S
+        while not self.ended.wait(_LOOK_S) and time.monotonic() < until:
+            if self.lost:
+                os.kill(os.getpid(), number)
+        return self.ended.is_set()
 
 
 @contextlib.contextmanager
@@ -91,11 +102,21 @@ def _handled(ender: _Ender, grace_s: float) -> Iterator[None]:
     waker = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     watcher = threading.Thread(target=ender.watch, args=(reader, taken, grace_s), daemon=True)
     watcher.start()
+    hook = sys.unraisablehook
+
+    def notice(ignored: "sys.UnraisableHookArgs") -> None:
+        if isinstance(ignored.exc_value, Stopped):
+            ender.lost = True
+        else:
+            hook(ignored)
+
+    sys.unraisablehook = notice
     for number in taken:
         signal.signal(number, ender.handle)
     try:
         yield
     finally:
+        sys.unraisablehook = hook
         for number in taken:
             signal.signal(number, previous[number])
         signal.set_wakeup_fd(waker)

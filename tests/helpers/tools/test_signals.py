@@ -49,6 +49,18 @@ with clean_ends(grace_s=0.1), atomic_path(sys.argv[1]) as temporary:
         print("cleaned up", flush=True)
 """
 
+LOST = """
+class Dropped:
+    def __del__(self):  # what is raised here is printed and dropped
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+
+with clean_ends(), atomic_path(sys.argv[1]) as temporary:
+    temporary.write_text("half")
+    Dropped()
+    time.sleep(60)
+"""
+
 
 def _start(script: str, target: Path, *rest: object) -> subprocess.Popen:
     command = [sys.executable, "-c", HEAD + script, str(target), *map(str, rest)]
@@ -85,6 +97,13 @@ def test_neither_a_second_signal_nor_the_grace_breaks_the_cleaning_up(tmp_path: 
     with _start(TWICE, tmp_path / "file") as process:
         out, err = process.communicate(timeout=60)
     assert process.returncode == 143 and out == "cleaned up\n" and err.count("interrupted") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_signal_that_python_dropped_is_raised_again(tmp_path: Path) -> None:
+    with _start(LOST, tmp_path / "file") as process:
+        out, err = process.communicate(timeout=50)  # less than cleaning up may take
+    assert (process.returncode, out, err) == (143, "", "interrupted by SIGTERM; run the same command again to go on\n")
     assert list(tmp_path.iterdir()) == []
 
 
