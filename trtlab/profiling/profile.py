@@ -240,12 +240,14 @@ def _flops(node: Node) -> float:
     out, kind = math.prod(node.output), node.op
     if kind in _FREE:
         return 0
-    if kind in ("Conv", "QLinearConv"):
-        return 2 * out * math.prod(node.inputs[1 if kind == "Conv" else 3][1:])
+    if kind in ("Conv", "ConvInteger", "QLinearConv"):
+        return 2 * out * math.prod(node.inputs[3 if kind == "QLinearConv" else 1][1:])
     if kind == "ConvTranspose":  # each input value meets each weight of its own channel
         return 2 * math.prod(node.inputs[0]) * math.prod(node.inputs[1][1:])
-    if kind in ("Gemm", "MatMul"):
+    if kind in ("Gemm", "MatMul", "MatMulInteger", "QLinearMatMul"):
         return 2 * out * (node.inputs[0][0 if node.transposed else -1] if node.inputs[0] else 1)
+    if kind in ("LSTM", "GRU", "RNN"):  # each step of each sample meets the weights of inputs and of hidden states
+        return 2 * math.prod(node.inputs[0][:2]) * sum(map(math.prod, node.inputs[1:3]))
     if kind in ("MaxPool", "AveragePool"):
         return out * math.prod(node.kernel)
     return max(out, math.prod(node.inputs[0]) if kind.startswith("Global") else out)

@@ -140,9 +140,11 @@ def test_what_lies_between_fused_nodes_is_not_moved(graph: LayerGraph) -> None:
     assert layer_cost(graph.layer([conv, relu])) == (flops + written, moved)
 
 
-def graph_of(path: Path, weights: dict[str, tuple[int, ...]], *nodes: onnx.NodeProto) -> LayerGraph:
-    """A graph that reads x of (2, 4, 5, 5) and pads of (8,), and writes y."""
-    inputs = [("x", TensorProto.FLOAT, (2, 4, 5, 5)), ("pads", TensorProto.INT64, (8,))]
+def graph_of(
+    path: Path, weights: dict[str, tuple[int, ...]], *nodes: onnx.NodeProto, x: tuple[int, ...] = (2, 4, 5, 5)
+) -> LayerGraph:
+    """A graph that reads x and pads of (8,), and writes y."""
+    inputs = [("x", TensorProto.FLOAT, x), ("pads", TensorProto.INT64, (8,))]
     graph = helper.make_graph(
         list(nodes),
         "graph",
@@ -162,6 +164,28 @@ def test_a_transposed_convolution_multiplies_each_input_value_with_each_weight_o
     flops, moved = layer_cost(graph_of(tmp_path / "m.onnx", {"w": (4, 3, 2, 2)}, made).layer(["up"]))
     assert flops == 2 * (2 * 4 * 5 * 5) * (3 * 2 * 2)
     assert moved == 2 * 4 * 5 * 5 + 4 * 3 * 2 * 2 + 2 * (3 * groups) * 10 * 10
+
+
+def test_a_recurrent_layer_multiplies_in_each_step(tmp_path: Path) -> None:
+    steps, batch, size, hidden, directions = 7, 2, 5, 3, 2
+    made = helper.make_node("LSTM", ["x", "w", "r"], ["y"], "lstm", hidden_size=hidden, direction="bidirectional")
+    weights = {"w": (directions, 4 * hidden, size), "r": (directions, 4 * hidden, hidden)}
+    graph = graph_of(tmp_path / "m.onnx", weights, made, x=(steps, batch, size))
+    gates = 2 * (size + hidden) * 4 * hidden  # of one sample in one step
+    assert layer_cost(graph.layer(["lstm"]))[0] == steps * batch * directions * gates
+
+
+def test_a_product_of_integers_counts_as_that_of_floats(tmp_path: Path) -> None:
+    a, b = ["a", "scale", "zero"], ["b", "scale_w", "zero_w"]
+    made = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], a),
+        helper.make_node("DynamicQuantizeLinear", ["w"], b),
+        helper.make_node("MatMulInteger", ["a", "b", "zero", "zero_w"], ["c"], "integers"),
+        helper.make_node("QLinearMatMul", [*a, *b, "scale", "zero"], ["d"], "quantised"),
+        helper.make_node("Cast", ["d"], ["y"], to=TensorProto.FLOAT),
+    ]
+    graph = graph_of(tmp_path / "m.onnx", {"w": (5, 3)}, *made)
+    assert [layer_cost(graph.layer([name]))[0] for name in ("integers", "quantised")] == [2 * (2 * 4 * 5 * 3) * 5] * 2
 
 
 def test_a_layer_with_a_shape_that_is_computed_at_run_time_has_no_cost(tmp_path: Path) -> None:
