@@ -103,14 +103,14 @@ def _collected(course: Course, step: str, roster: list[Student], only_look: bool
         return
     with tempfile.TemporaryDirectory(prefix=".", dir=folder) as own:
         download = Download(folder / "archive", Path(own))
-        chosen, lines = sort_out(download.notebooks, step, roster)
-        lines = download.lines + lines
+        chosen, unclear, lines = sort_out(download.notebooks, step, roster)
+        lost = download.lines + unclear
         others = ", ".join(f"{kind} {count}" for kind, count in sorted(download.others.items()))
         yield f"{len(chosen)} notebooks for submitted/{f'; other files: {others}' if others else ''}"
         for one in chosen:
             submission = course.submitted(one.student, step)
             if any(path.is_symlink() for path in (submission, *submission.parents[:2])):
-                lines.append(f"{one.name} left out: submitted/{one.student}/{step} is a link; links are not followed")
+                lost.append(f"{one.name} left out: submitted/{one.student}/{step} is a link; links are not followed")
                 continue
             digest = sha256(one.file)
             if only_look:
@@ -119,8 +119,11 @@ def _collected(course: Course, step: str, roster: list[Student], only_look: bool
                 lines += _put(course, step, one)
             students[one.student], names[one.student] = digest, str(one.name)
     if not only_look:
-        write_json(record, {"whole": "" if lines else listed, "students": students, "names": names})
-    yield from map(printable, lines)
+        whole = "" if lost or lines else listed
+        write_json(record, {"whole": whole, "lost": bool(lost), "students": students, "names": names})
+    yield from map(printable, lost + lines)
+    if lost:
+        yield "exports have no zeros for this step as long as somebody's work is left out"
 
 
 def _put(course: Course, step: str, one: Handed) -> Iterator[str]:
@@ -161,30 +164,45 @@ def names_taken(course: Course, step: str) -> dict[str, str]:
     return _taken(course.root / "downloaded" / step / _COLLECTED)["names"]
 
 
+def work_lost(course: Course, step: str) -> bool:
+    """Return whether somebody's only work in the download was left out, so that who handed in nothing is not known."""
+    return _taken(course.root / "downloaded" / step / _COLLECTED)["lost"]
+
+
 def _taken(record: Path) -> dict[str, Any]:
     """Return what collected.json has: `_listed`, empty if something was left out; each notebook's digest and name."""
     try:
         known = json.loads(record.read_bytes())
-        return {"whole": known["whole"], "students": dict(known["students"]), "names": dict(known["names"])}
+        whole, lost = known["whole"], bool(known.get("lost"))
+        return {"whole": whole, "lost": lost, "students": dict(known["students"]), "names": dict(known["names"])}
     except (OSError, ValueError, TypeError, KeyError):
-        return {"whole": "", "students": {}, "names": {}}
+        return {"whole": "", "lost": False, "students": {}, "names": {}}
 
 
-def sort_out(notebooks: dict[PurePosixPath, Path], step: str, roster: list[Student]) -> tuple[list[Handed], list[str]]:
-    """Return one notebook for each student, and a line about each that is left out."""
-    names, owned, lines = Names(roster), defaultdict(list), []
+def sort_out(
+    notebooks: dict[PurePosixPath, Path], step: str, roster: list[Student]
+) -> tuple[list[Handed], list[str], list[str]]:
+    """Return one notebook for each student, and lines about what is left out.
+
+    Returns:
+        The notebooks; a line about each whose owner has no other here or is not known; a line about each other one.
+    """
+    names, owned, unclear, lines = Names(roster), defaultdict(list), [], []
     for name, file in notebooks.items():
         try:
             one = names.handed(name, file, step)
             owned[one.student].append(one)
         except InputError as error:
-            lines.append(f"{name} left out: {error}")
+            unclear.append(f"{name} left out: {error}")
     chosen = []
     for own in owned.values():
         one, said = _chosen(own)
-        chosen += [one] if one else []
-        lines += said
-    return chosen, lines
+        if one:
+            chosen.append(one)
+            lines += said
+        else:
+            unclear += said
+    return chosen, unclear, lines
 
 
 def _chosen(own: list[Handed]) -> tuple[Handed | None, list[str]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from solutions.grading.collector import collect
 from solutions.grading.course import Course
 from solutions.grading.exports import PLATFORMS, write_export
 from solutions.grading.grades import ClassGrades, StudentGrades
@@ -61,6 +62,19 @@ def test_everybody_has_a_row_and_each_step_a_column_that_is_empty_until_it_is_gr
     }
     assert [_points(row) for row in rows] == list(points.values())
     assert [row.get("SIS Login ID") or row.get("ID number") for row in rows] == list(points)
+
+
+@pytest.mark.parametrize(("file", "points"), {f"ada_{STEP}.ipynb": "0", "work.ipynb": "", "eve.zip": ""}.items())
+def test_nobody_gets_a_zero_while_the_download_has_work_that_may_be_theirs(
+    bare: Course, file: str, points: str
+) -> None:
+    place = bare.root / "downloaded" / STEP / "archive" / file
+    place.parent.mkdir(parents=True)
+    place.write_text("{}")
+    collect(bare)
+    hand_in(bare, "ben", "")
+    [path] = write_export("moodle", bare, ClassGrades([STEP], {}, []), ROSTER)
+    assert [_points(row) for row in csv.DictReader(path.read_text().splitlines())] == [[points]] * 3
 
 
 def test_canvas_gets_its_own_columns_and_a_bonus_that_can_only_raise_a_grade(exported: dict) -> None:
