@@ -173,7 +173,7 @@ COUNTED = {
     "solutions/grading/student/README.md": "{steps} notebooks, about {hours} hours",
     "solutions/08_report/08_report.ipynb": "{checked} are checked here, {read}",
     "website/index.md": "the {steps} chapters … the {steps} steps … the {steps} steps",
-    "docs/instructor.md": "the {steps} notebooks … {read} points are a person's: the written analysis is {read} points",
+    "docs/instructor.md": "the {steps} notebooks … a person gives {read} of step 8's points",
     "docs/comparison.md": "of {steps} notebooks … its {steps} steps … asks for {hours} hours … our {steps}",
 }
 """What pages say of the lab's size, in their order and with anything between."""
