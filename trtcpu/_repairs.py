@@ -1,4 +1,4 @@
-"""What OpenVINO gets wrong of an ONNX model, repaired in its own model before that is compiled."""
+"""Repairs of what OpenVINO gets wrong in an ONNX model, made in OpenVINO's own model before it is compiled."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any

@@ -1,8 +1,8 @@
 """What a plan's header must hold, asked before anything reads a header that came from outside.
 
-plan_header.json is the schema; what one field says of another is compared here. A checksum says that bytes are as they
-were sealed, not who sealed them: a header may be well-formed JSON and nonsense. What the compiled model itself says of
-its tensors is compared in runtime/loaded.py; its bytes only OpenVINO can judge.
+plan_header.json is the schema; this module checks that fields agree with each other. A checksum shows that nothing
+changed since the plan was sealed, not who sealed it: a header may be well-formed JSON and nonsense. runtime/loaded.py
+compares it with the compiled model's tensors; only OpenVINO can judge that model's bytes.
 """
 
 import functools

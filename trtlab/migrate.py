@@ -1,7 +1,7 @@
-"""Code written for TensorRT 7, 8 or 10: which of its names are gone, and the same code with what only changed its name.
+"""Code written for TensorRT 7, 8 or 10: which of its names are gone, and the same code with names that only changed.
 
-Names are told by how they are written: what is read of TensorRT's module or of one of its classes for sure, a method or
-an attribute by its name, and where other libraries have such names too, by what its variable is called.
+A name read from TensorRT's module or one of its classes is certain. A method or attribute is found by its name. If
+other libraries have that name too, its variable must be called as TensorRT's objects usually are.
 """
 
 import ast

@@ -1,8 +1,7 @@
 """The values that options take, as types: how each is read from the command line, and what it may be.
 
-A dataclass with fields of these types is a group of options; its docstring has their help. Whole numbers are 1 to 10^9
-and others 0 to 10^9 where nothing else is said. What depends on the model, the engine or the data is checked where
-those are known.
+A dataclass with fields of these types is a group of options; its docstring has their help. By default whole numbers are
+1 to 10^9 and others 0 to 10^9. What depends on the model, the engine or the data is checked where those are known.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """The notebooks that were handed out: which cells are whose, and a newer version that keeps a student's work.
 
-`python -m helpers.course.handout [RELEASE.zip]`, in the unpacked bundle, brings labs/ up to what lies in .handout/, or
-in a newer release. A notebook's metadata says which cells it was handed out with, so no older version need be at hand.
+`python -m helpers.course.handout [RELEASE.zip]`, in the unpacked bundle, brings labs/ up to .handout/, or to a newer
+release. A notebook's metadata says which cells it was handed out with, so no older version is needed.
 """
 
 import datetime

@@ -5,7 +5,7 @@ folder = data.split("calibration")                  # a folder with one folder a
 pairs = data.images("validation", limit=1000)       # [(file, label), …]; the label is the model's output index
 
 `python -m helpers.data.datasets [NAME …]` makes all that the notebooks read at once, in the folder that TRT_LAB_DATA
-names. After that nothing is written there, so that many people can share the folder and none needs the right to write.
+names. After that nothing is written there, so many people can share the folder without write access.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """`python -m solutions.grading.regrade`: what a changed check would do to the class, before anything is published.
 
-The class is graded once more in regraded/, a course of its own that shares notebooks and sources with the real one.
-There the same can be stopped and gone on with; the real course's grades are only read, until --publish takes these.
+The class is graded once more in regraded/, a course of its own that shares notebooks and sources with the real one. A
+run that was stopped continues. The real course's grades are only read, until --publish replaces them.
 """
 
 import itertools

@@ -1,7 +1,7 @@
 """`python -m solutions.grading.solve`: executes the solution notebooks in order, from clean, into results/solutions/.
 
-With --keep the executed notebooks replace those of solutions/, whose outputs readers see. Of one that fails or is
-stopped, what ran lies in the step's folder there.
+With --keep the executed notebooks replace those of solutions/, whose outputs readers see. If a notebook fails or is
+stopped, its partial output is in the step's folder under results/solutions/.
 """
 
 import datetime

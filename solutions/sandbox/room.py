@@ -1,4 +1,4 @@
-"""What a stranger's process sees, what it may use, and what is told of its end."""
+"""What a stranger's process sees, what it may use, and what is reported when it ends."""
 
 import os
 import site

@@ -1,7 +1,7 @@
-"""Which names TensorRT has: what the CPU engine lacks of them, and what a version no longer has, raise by name.
+"""Which names TensorRT has. A name that the CPU engine or the version spoken lacks raises an error that says so.
 
-manifest.json lists TensorRT 10.16's public names, and manifest-11.json what 11.4 added or changed; which names it no
-longer has, the first says ("lacks"). tests/tools/make_api_manifest.py makes both from the bindings' own docstrings.
+manifest.json lists TensorRT 10.16's public names, and marks those that 11.4 no longer has ("lacks"). manifest-11.json
+lists what 11.4 added or changed. tests/tools/make_api_manifest.py makes both from the bindings' own docstrings.
 `complete` fits every class to the version that is spoken.
 """
 

@@ -1,7 +1,7 @@
 """Which of TensorRT's versions the CPU engine speaks, and all that differs between them except names.
 
-`TRT_LAB_API=10` (the default) is 10.16 and `TRT_LAB_API=11` is 11.4, as long as the process runs. Which names a version
-has, the manifests say (manifest.py).
+`TRT_LAB_API=10` (the default) is 10.16 and `TRT_LAB_API=11` is 11.4, as long as the process runs. manifest.py has the
+names of each version.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""A build asked for in one call, so that it can run where strangers' files are loaded."""
+"""A whole build in one call, so that it can run where strangers' files are loaded."""
 
 import tempfile
 from pathlib import Path

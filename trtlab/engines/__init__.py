@@ -1,1 +1,1 @@
-"""What an engine is given and gives: tensors, shapes, networks, inference."""
+"""An engine's inputs and outputs: tensors, shapes, networks, inference."""

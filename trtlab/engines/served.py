@@ -1,4 +1,4 @@
-"""What an engine or a model gives, asked for in calls, so that it can run where strangers' files are loaded.
+"""The outputs of an engine or a model by calls, so that they can run where strangers' files are loaded.
 
 `opened` keeps an engine open to be timed; every other call loads what it is given.
 """

@@ -1,8 +1,7 @@
 """How the preprocessing travels: ONNX metadata → ENGINE.json, and FILE.json beside calibration tensors and caches.
 
-What is asked for (options), what is recorded and what the model takes must agree; a contradiction is an error that
-names both sides. Only where nothing is recorded may options decide, and where they are silent too the usual one is
-taken, which is said in a note.
+The options, the record and the model's input must agree; a contradiction is an error that names both sides. Without a
+record the options decide. Without options too, the usual preprocessing is assumed, and a note says so.
 """
 
 import json

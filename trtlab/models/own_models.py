@@ -1,4 +1,4 @@
-"""What `trtlab export` is given: a model of one's own, and the inputs of any model.
+"""What `trtlab export` takes: a model of your own, and the inputs of any model.
 
 A model is weights, a function, a scripted or an exported module. An input is `--input name:shape:dtype`, each axis a
 size or the name of a dynamic axis.

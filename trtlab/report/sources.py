@@ -3,8 +3,8 @@
     bench        {"engine", "rows": [timings and images_per_s by name and batch]}; a run's summary.json is one, too
     parsed log   {"format", "precision", "batch", "gpu", "latency": {"mean_ms", …}, "images_per_s", "queries", …}
 
-The first source's device is at home. Every other machine has charts of its own, and neither a headline nor a speed-up.
-A row says its source where that is of another machine or model, or where an earlier source has a row of its engine.
+Headline and speed-ups are those of the first source's machine; every other machine only has charts of its own. A row
+names its source if that has another machine or model, or if an earlier source has a row of the same engine.
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
-"""What `trtlab run` is of: a model that the lab has weights for on a labelled data set, or somebody else's ONNX file.
+"""What `trtlab run` works on: a model of the lab with a labelled data set, or somebody else's ONNX file.
 
-Without labels accuracy cannot be measured. In its place stands the drift of every engine against FP32 on the same
-samples, as rows of the checks: FP32 itself is held to ONNX Runtime's outputs.
+Without labels accuracy cannot be measured. The checks then have the drift of every engine against FP32 on the same
+samples; FP32 itself is compared with ONNX Runtime.
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
 """The memory that one runner takes alone: a process of its own loads it, runs it at each batch, and reports the peaks.
 
 In the benchmark's own process every other engine would be counted too. On a CPU the figure is the process's peak
-resident memory (interpreter and framework included); on a GPU it is by how much the device's used memory grew (NVML).
+resident memory (interpreter and framework included); on a GPU it is the growth of the device's used memory (NVML).
 """
 
 import json

