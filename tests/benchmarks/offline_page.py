@@ -52,7 +52,7 @@ def section(record: dict[str, Any]) -> str:
     names = dict.fromkeys(row["name"] for row in record["rows"])
     rows = {name: [row for row in record["rows"] if row["name"] == name] for name in names}
     if record["engine"].get("name") == "cpu":
-        return "\n".join([*lines, *(_about(record, name, rows[name])[0] for name in names), ""])
+        return "\n".join([*lines, *(text for name in names for text in (_about(record, name, rows[name])[0], ""))])
     lines += [*_table(rows, settings["streams"]), ""]
     for name in names:
         lines += [*_about(record, name, rows[name]), ""]
@@ -65,7 +65,7 @@ def _said(record: dict[str, Any]) -> str:
     text = f"{settings['model']}, {settings['seconds']:g} s per point, {record['measured']}, `make offline`"
     if machine["load"] > _IDLE_LOAD * machine["cores"]:
         text += f". **The machine was busy (load {machine['load']:g} on {machine['cores']} cores): measure again**"
-    return f"{text}. Images/s, data resident on the device:"
+    return f"{text}. Images/s, data resident on the device."
 
 
 def _title(name: str) -> str:
@@ -101,7 +101,7 @@ def _about(record: dict[str, Any], name: str, rows: list[dict[str, Any]]) -> lis
     figure = published_for(record["engine"]["device"]) if record["settings"]["model"] == "resnet50" else None
     share = 100 * best["images_per_s"] / figure.images_per_s if figure else None
     if figure and name.startswith("int8"):
-        text += f" That is **{share:.0f} %** of {figure.images_per_s:,.0f} ({figure.source}; aim {AIM_PERCENT:.0f} %)."
+        text += f" That is **{share:.0f} %** of {figure.images_per_s:,.0f} ({figure.source})."
     copies = [row for row in record["copies"] if row["name"] == name]
     if copies:
         rates = ", ".join(f"{row['images_per_s']:,.0f} in {_streams(row['streams'])}" for row in copies)
