@@ -70,7 +70,7 @@ gradescope: .grade
 	@echo "Packing Gradescope's autograder of a step"
 	@$(BIN)/python -m solutions.grading.gradescope pack $(STEP)
 
-# SAMPLE=12 SEED=7: so many of each step, drawn from the seed, a third of them right.
+# SAMPLE=12 SEED=7: 12 of each step, drawn from the seed, a third of them right.
 submissions: .dev
 	@echo "The bank of submissions: none accepted that is wrong, none rejected that is right"
 	@$(BIN)/python -m tests.submissions --out $(OUT)/submissions.json $(if $(STEP),--step $(STEP)) \

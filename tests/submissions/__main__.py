@@ -21,7 +21,7 @@ def main(
     name: Annotated[str | None, typer.Option(help="Only entries with this name.")] = None,
     quick: Annotated[bool, typer.Option(help="Only entries that are decided in seconds.")] = False,
     cover: Annotated[bool, typer.Option(help="Of the wrong ones, only as many as lose each claim once.")] = False,
-    sample: Annotated[int | None, typer.Option(help="Only so many of each step, drawn from the seed.")] = None,
+    sample: Annotated[int | None, typer.Option(help="Number of entries of each step, drawn from the seed.")] = None,
     out: Annotated[Path, typer.Option(help="Where the figures are written.")] = Path("results/submissions.json"),
     messages: Annotated[
         Path | None,
