@@ -32,6 +32,7 @@ class Reading(TypedDict):
     rounded: dict[str, list[int]]
     rounding_nodes: int
     stored: dict[str, np.ndarray]
+    opsets: dict[str, int]
 
 
 def read_quantised(content: bytes) -> Reading:
@@ -60,8 +61,15 @@ def read_model(content: bytes) -> Reading:
             attributes = {about.name: repr(onnx.helper.get_attribute_value(about)) for about in node.attribute}
             nodes[node.name] = [node.op_type, inputs, list(node.output), attributes]
     rounded = {name: [*map(int, found)] for name, found in pairs.items()}
-    names = {node.name for node in rounding.values()}
-    return {"nodes": nodes, "pairs": pairs, "rounded": rounded, "rounding_nodes": len(names), "stored": stored}
+    names = {node.name or tensor for tensor, node in rounding.items()}  # a node needs no name
+    return {
+        "nodes": nodes,
+        "pairs": pairs,
+        "rounded": rounded,
+        "rounding_nodes": len(names),
+        "stored": stored,
+        "opsets": {each.domain: each.version for each in model.opset_import},
+    }
 
 
 def _pair(rounding: Mapping[str, onnx.NodeProto], stored: Mapping[str, np.ndarray], name: str) -> dict[str, Any] | None:
@@ -109,8 +117,9 @@ def by_node(model: Reading, places: Iterable[Place]) -> dict[str, list[int]]:
 
 def same_without_pairs(original: Reading, found: Reading) -> None:
     """Raise Missed if the quantised model without its pairs differs from the original."""
-    advice = "change only the inputs of nodes: each reads its tensor directly or through one pair; stored tensors stay"
-    agree(found, {"nodes": original["nodes"], "stored": original["stored"]}, "the model without pairs", advice, rtol=0)
+    advice = "change only inputs of nodes: each reads its tensor directly or through one pair; weights and opset stay"
+    right = {part: original[part] for part in ("nodes", "stored", "opsets")}
+    agree(found, right, "the model without pairs", advice, rtol=0)
 
 
 def weighted_layers(model: Reading) -> dict[str, int]:
