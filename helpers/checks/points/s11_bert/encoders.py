@@ -13,7 +13,7 @@ LINEAR_LAYERS = 6 * DEPTH + 1
 """Matrix products with weights: six per block, and the pooler's."""
 
 WIDTH = 32
-_WORDS, _LONGEST = 100, 128
+_WORDS, _LONGEST = 30_522, 128  # as MiniLM, whose ids a student may trace with
 _TABLES = ("words", "positions", "types")
 
 _BEGIN = """

@@ -40,7 +40,8 @@ def test_the_blocks_are_pytorchs_encoder_layers() -> None:
 
 
 def test_fused_attention_gives_the_same() -> None:
-    encoder, fused = small_encoder(3), BertEncoder(positions=128, width=32, fused=True).eval()
+    encoder = small_encoder(3)
+    fused = BertEncoder(len(encoder.words.weight), positions=128, width=32, fused=True).eval()
     fused.load_state_dict(encoder.state_dict())
     with torch.no_grad():
         found, wanted = fused(*_text())[0], encoder(*_text())[0]
