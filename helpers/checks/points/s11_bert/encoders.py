@@ -13,7 +13,9 @@ LINEAR_LAYERS = 6 * DEPTH + 1
 """Matrix products with weights: six per block, and the pooler's."""
 
 WIDTH = 32
-_WORDS, _LONGEST = 30_522, 128  # as MiniLM, whose ids a student may trace with
+_WORDS, _LONGEST = 30_522, 128
+"""MiniLM's vocabulary, since a student may trace with its ids; and the most tokens of a text."""
+_DRAWN = 100  # ids of the checks' texts lie below
 _TABLES = ("words", "positions", "types")
 
 _BEGIN = """
@@ -118,5 +120,5 @@ def text_of(random: np.random.Generator, batch: int, length: int) -> Text:
     kept = random.integers(1, length + 1, (batch, 1))
     kept[random.integers(batch)] = length
     mask = (np.arange(length) < kept).astype(np.int32)
-    ids, types = (random.integers(low, most, (batch, length)) * mask for low, most in ((1, _WORDS), (0, 2)))
+    ids, types = (random.integers(low, most, (batch, length)) * mask for low, most in ((1, _DRAWN), (0, 2)))
     return dict(zip(INPUTS, (ids.astype(np.int32), mask, types.astype(np.int32)), strict=True))
