@@ -144,6 +144,10 @@ def _differences(found: Any, right: Any, place: str, rtol: float, atol: float) -
     elif isinstance(right, (list, tuple)) and isinstance(found, (list, tuple)) and len(found) == len(right):
         for index, (part, value) in enumerate(zip(found, right, strict=True)):
             yield from _differences(part, value, f"{place}[{index}]", rtol, atol)
+    elif isinstance(right, np.ndarray) and isinstance(found, np.ndarray) and found.shape == right.shape:
+        apart = np.argwhere(~np.isclose(found, right, rtol=rtol, atol=atol, equal_nan=True))
+        for index in map(tuple, apart[:_MOST_DIFFERENCES].tolist()):
+            yield f"{place}{[*index]}", short(right[index].item()), short(found[index].item())
     elif not _equal(found, right, rtol, atol):
         should, was = short(right), short(found)
         yield place, *((should, was) if should != was else (repr(right), repr(found)))

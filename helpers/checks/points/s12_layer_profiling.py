@@ -198,7 +198,7 @@ def moved(case: Case) -> str:
     layers = [nodes, read, weights, written], [nodes, read + written, weights, written]
     count = [sum(np.empty(shape, np.int8).nbytes for part in layer[1:] for shape in part) for layer in layers]
     pairs = [((layer, width), width * number) for layer, number in zip(layers, count, strict=True) for width in (2, 1)]
-    return compare(case, BYTES, pairs, "add up all three parts", through=counts_of)
+    return compare(case, BYTES, pairs, "add up all shapes of all three parts, equal ones too", through=counts_of)
 
 
 @BOUNDS.point("layers.bound", 0.4, "The longer of the two times bounds the layer")
@@ -258,15 +258,16 @@ def repeated(case: Case) -> str:
 
 @FILES.point("trtexec.wrong_files", 0.3, "Any other file raises ValueError with the path")
 def wrong_files(case: Case) -> str:
-    good, name = _exported(case, 3), f"profile {case.number('trtexec.name')}.json"
-    wrong: list[Any] = [
-        {"count": 3},
-        good[1:],
-        good[:1],
-        [*good, {"timeMs": 1.0, "averageMs": 0.1, "medianMs": 0.1}],
-        [*good, {"name": "/late/Conv", "timeMs": 1.0}],
-        [*good, {"name": "/late/Conv", "averageMs": "fast", "medianMs": "fast"}],
-    ]
-    texts = [json.dumps(good)[:-30], *map(json.dumps, wrong)]
+    good, number = _exported(case, 3), case.number("trtexec.name")
+    wrong: dict[str, Any] = {
+        "no list": {"count": 3},
+        "no count": good[1:],
+        "no layers": good[:1],
+        "a layer without a name": [*good, {"timeMs": 1.0, "averageMs": 0.1, "medianMs": 0.1}],
+        "a layer without a time": [*good, {"name": "/late/Conv", "timeMs": 1.0}],
+        "a word as a time": [*good, {"name": "/late/Conv", "averageMs": "fast", "medianMs": "fast"}],
+    }
+    texts = {"no JSON": json.dumps(good)[:-30], **{what: json.dumps(content) for what, content in wrong.items()}}
+    pairs = [((f"{what} {number}.json", text), _REFUSED) for what, text in texts.items()]
     advice = "catch every error that a wrong file can cause, and raise ValueError with the path"
-    return compare(case, READ, [((name, text), _REFUSED) for text in texts], advice, through=files_read)
+    return compare(case, READ, pairs, advice, through=files_read)

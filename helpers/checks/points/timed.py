@@ -149,7 +149,7 @@ def rank_is(found: Timed, name: str, percent: int, advice: str) -> str:
 def milliseconds(found: Timed) -> str:
     """Return evidence that the median of a BRIEF model is in milliseconds and not rounded."""
     (truth,) = BRIEF["durations_ms"]
-    advice = "multiply time.perf_counter's seconds by 1000, and do not round: networks can be this fast"
+    advice = "give milliseconds, and do not round: networks can be this fast"
     return near("median", found.figure("median"), truth, truth + 0.005, advice)
 
 

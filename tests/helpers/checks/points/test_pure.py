@@ -28,6 +28,12 @@ def test_the_first_three_differences_are_named_by_their_place() -> None:
     assert missed.value.found == "a[1] = 2.5, b = nothing, c = nothing (and 1 more differ)"
 
 
+def test_arrays_of_one_shape_differ_by_their_numbers() -> None:
+    with pytest.raises(Missed) as missed:
+        agree(np.array([[1, np.nan], [2.5, 4]], np.float32), np.array([[1, np.nan], [2, 4]]), "f()", "count again")
+    assert (missed.value.expected, missed.value.found) == ("f(): [1, 0] = 2", "[1, 0] = 2.5")
+
+
 @pytest.mark.parametrize("value", [True, "1", None, [1], 1.01])
 def test_what_is_not_the_number_is_missed(value: object) -> None:
     with pytest.raises(Missed, match="expected 1 from f"):
