@@ -65,7 +65,8 @@ def file(case: Case) -> str:
     original, found = read_model(needed(case, ONNX_FILE, AGAIN)), read_quantised(needed(case, FILE, AGAIN))
     same_without_pairs(original, found)
     right = skip_branches(original) | dict.fromkeys(weighted_layers(original), OneOf(([0, 1],)))
-    agree(found["rounded"], right, f"the inputs that {FILE} reads through pairs", AGAIN)
+    advice = f"give fused_model pairs at the weighted layers and the skip branches, and {AGAIN}"
+    agree(found["rounded"], right, f"the inputs that {FILE} reads through pairs", advice)
     places = [(name, index) for name, inputs in found["rounded"].items() for index in inputs]
     pairs = pairs_at(original, places, read_scales(needed(case, CACHE, AGAIN)))
     agree(found["pairs"], pairs, f"the pairs of {FILE} by node and input", AGAIN, rtol=1e-4)
