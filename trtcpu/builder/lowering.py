@@ -112,7 +112,8 @@ def inferred_shapes(model: onnx.ModelProto) -> dict[str, list[Any]]:
     """
     probe = copy.deepcopy(model)
     origin = _name_dynamic_dimensions(probe.graph)
-    for value in (*probe.graph.output, *probe.graph.value_info):
+    del probe.graph.value_info[:]  # an entry without a shape would hide the weight of its name
+    for value in probe.graph.output:
         value.type.tensor_type.ClearField("shape")
     try:
         probe = onnx.shape_inference.infer_shapes(probe)

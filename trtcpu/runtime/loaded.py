@@ -1,6 +1,6 @@
 """A plan in memory: what an engine, its contexts and its inspectors share. No name of it is TensorRT's."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -11,6 +11,7 @@ from trtcpu.plan import Binding, Plan, PlanError
 from trtcpu.runtime.layers import Layer, layers_of
 from trtcpu.runtime.requests import Requests
 
+Bounds = list[tuple[int, int]]  # smallest and largest size of each dimension
 _ELEMENTS = {
     DataType.FLOAT: "f32",
     DataType.HALF: "f16",
@@ -49,10 +50,11 @@ class LoadedPlan:
         self.read = [binding for binding in self.inputs if binding.name not in plan.unused]
         self.outputs = [binding for binding in plan.bindings if not binding.is_input]
         self.by_values = [binding for binding in self.outputs if binding.name in plan.by_values]
+        sizes = {port.name: port.bounds for port in self.compiled.ports if port.is_input}
         for port in self.compiled.ports:
             if not port.is_input:
                 binding = self.bindings[port.name]
-                binding.shape = _merged(binding.shape, [low if low == high else -1 for low, high in port.bounds])
+                binding.shape = _merged(binding.shape, port.bounds, sizes)
 
     @cached_property
     def profiling(self) -> _openvino.Compiled:
@@ -117,8 +119,21 @@ def _within(shape: list[int], bounds: list[tuple[int, int]]) -> bool:
     return all(low <= size and (high < 0 or size <= high) for size, (low, high) in sized)
 
 
-def _merged(planned: list[Any], compiled: list[int]) -> list[Any]:
-    """Take the sizes that OpenVINO fixed; keep the plan's for those that follow an input."""
+def _merged(planned: list[Any], compiled: Bounds, inputs: Mapping[str, Bounds]) -> list[Any]:
+    """Take the sizes that OpenVINO fixed; keep the plan's for those that follow an input, unless it knows better.
+
+    ONNX's own inference lets every size of a Slice of opset 10 follow its input's.
+    """
     if len(planned) != len(compiled):
-        return list(compiled)
-    return [c if c >= 0 else p for p, c in zip(planned, compiled, strict=True)]
+        return [low if low == high else -1 for low, high in compiled]
+    return [_size(*pair, inputs) for pair in zip(planned, compiled, strict=True)]
+
+
+def _size(planned: Any, compiled: tuple[int, int], inputs: Mapping[str, Bounds]) -> Any:
+    low, high = compiled
+    if low == high:
+        return low
+    if isinstance(planned, list) and high >= 0:
+        name, axis = planned
+        return planned if name not in inputs or inputs[name][axis] == compiled else -1
+    return planned

@@ -83,6 +83,20 @@ def test_a_shape_that_the_graph_does_not_tell_is_found_by_running() -> None:
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("opset", [10, 17])
+def test_a_slice_whose_bounds_are_constants_has_its_own_size(opset: int) -> None:
+    bounds = {"low": [1], "high": [2**31 - 1], "axes": [2]}
+    made = [
+        helper.make_node("Constant", [], [n], value=numpy_helper.from_array(np.int64(v))) for n, v in bounds.items()
+    ]
+    nodes = [*made, helper.make_node("Slice", ["x", *bounds], ["y"], "slice")]
+    model = onnx.load_from_string(_model(nodes, {"x": [1, 2, "N"]}, {"y": [1, 2, "M"]}))
+    model.opset_import[0].version = opset
+    context = _context(*_parsed(model.SerializeToString()), {"x": ((1, 2, 3), (1, 2, 3), (1, 2, 6))})
+    data = np.arange(10, dtype=np.float32).reshape(1, 2, 5)
+    np.testing.assert_array_equal(_run(context, {"x": data})["y"], data[..., 1:])
+
+
 def test_renamed_inputs_and_outputs_are_the_engines_names() -> None:
     builder, network = _parsed(FLATTEN)
     network.get_input(0).name, network.get_output(0).name = "pixels", "features"
