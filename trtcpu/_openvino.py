@@ -230,16 +230,17 @@ class Compiled:
         return int(self._compiled.get_property("INFERENCE_NUM_THREADS"))
 
     def sample(self) -> list[np.ndarray]:
-        """Return the outputs for one input of the smallest sizes: floats are drawn, always the same, all else is 1.
+        """Return the outputs for one input of small sizes, two where they may be: a one hides a swap of axes.
+
+        Floats are drawn, always the same; all else is 1.
 
         Raises:
             RuntimeError: the network cannot run on it.
         """
         request, random = self._compiled.create_infer_request(), np.random.default_rng(0)
         for port in self._compiled.inputs:
-            tensor = _openvino().Tensor(
-                port.element_type, [max(1, low) for low, _ in bounds_of(port.get_partial_shape())]
-            )
+            bounds = bounds_of(port.get_partial_shape())
+            tensor = _openvino().Tensor(port.element_type, [max(1, low, min(2, high)) for low, high in bounds])
             values = tensor.data
             values[...] = random.standard_normal(values.shape) if values.dtype.kind == "f" else 1
             request.set_tensor(port, tensor)

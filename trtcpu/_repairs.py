@@ -16,6 +16,9 @@ def repair(model: "ov.Model") -> None:
     _copy_inputs_handed_on(model)
     _keep_infinities(model)
     _keep_order_of_ties(model)
+    _keep_axes_of_sequences(model)
+    _keep_fractions_of_lrn(model)
+    _drop_windows_beyond_the_input(model)
 
 
 def check_shapes(model: "ov.Model", known: Mapping[str, list[Any]]) -> None:
@@ -75,12 +78,56 @@ def _keep_order_of_ties(model: "ov.Model") -> None:
     for node in [node for node in model.get_ops() if node.get_type_name() == "TopK"]:
         how = {name: node.get_attributes()[name] for name in ("axis", "mode", "sort", "index_element_type")}
         stable = operators.topk(node.input_value(0), node.input_value(1), **how, stable=how["sort"] != "none")
-        stable.set_friendly_name(node.get_friendly_name())
-        for index in range(2):
-            names = node.output(index).get_names()
-            for reader in list(node.output(index).get_target_inputs()):
-                reader.replace_source_output(stable.output(index))
-            stable.output(index).set_names(names)
+        _replace(node, stable)
+
+
+def _keep_axes_of_sequences(model: "ov.Model") -> None:
+    """Keep the transposes around a recurrent layer apart from it: what they become is lost in the exported model.
+
+    It would read sequences as batches. Rolling by nothing is left alone.
+    """
+    import openvino.opset7 as operators
+
+    for node in model.get_ops():
+        if node.get_type_name() in ("RNNSequence", "GRUSequence", "LSTMSequence"):
+            rolled = operators.roll(node.input_value(0), np.int64(0), np.int64(0))
+            rolled.set_friendly_name(f"{node.get_friendly_name()}/input")
+            node.input(0).replace_source_output(rolled.output(0))
+
+
+def _keep_fractions_of_lrn(model: "ov.Model") -> None:
+    """Take the bias out of LRN where it is no integer, which the plugin makes it: (b + s)^-e is b^-e (1 + s/b)^-e."""
+    import openvino.opset7 as operators
+
+    for node in [node for node in model.get_ops() if node.get_type_name() == "LRN"]:
+        how = node.get_attributes()
+        bias = how["bias"]
+        if bias > 0 and bias != int(bias):
+            inputs = node.input_value(0), node.input_value(1)
+            plain = operators.lrn(*inputs, how["alpha"] / bias, how["beta"], 1.0, how["size"])
+            factor = operators.convert_like(np.float32(bias ** -how["beta"]), plain)
+            _replace(node, operators.multiply(plain, factor))
+
+
+def _drop_windows_beyond_the_input(model: "ov.Model") -> None:
+    """Let MaxPool leave out a last window that starts in the padding where its size is rounded up, as ONNX has it."""
+    import openvino.opset14 as operators
+
+    for node in [node for node in model.get_ops() if node.get_type_name() == "MaxPool"]:
+        how = node.get_attributes()
+        if how.pop("rounding_type") == "ceil":
+            sizes = {"kernel_shape": how.pop("kernel"), "rounding_type": "ceil_torch"}
+            _replace(node, operators.max_pool(node.input_value(0), **how, **sizes))
+
+
+def _replace(node: "ov.Node", other: "ov.Node") -> None:
+    """Put a node in another's place, with its name and its outputs' names."""
+    other.set_friendly_name(node.get_friendly_name())
+    for index, output in enumerate(node.outputs()):
+        names = output.get_names()
+        for reader in list(output.get_target_inputs()):
+            reader.replace_source_output(other.output(index))
+        other.output(index).set_names(names)
 
 
 def _is_float_constant(node: "ov.Node") -> bool:

@@ -1,8 +1,9 @@
-"""What OpenVINO would get wrong; NumPy is the oracle."""
+"""What OpenVINO would get wrong; NumPy and ONNX Runtime are the oracles."""
 
 from unittest import mock
 
 import numpy as np
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
@@ -56,11 +57,49 @@ def test_boxes_that_overlap_by_exactly_the_threshold_both_stay() -> None:
     np.testing.assert_array_equal(found, [[0, 0, 0], [0, 0, 1]])
 
 
+POOL = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[1, 1], strides=[2, 2], ceil_mode=1)
+
+
+def test_pool_whose_size_is_rounded_up_has_no_window_beyond_its_input() -> None:
+    data = model([POOL], {"x": (FLOAT, [1, 1, "h", 2])}, {"y": (FLOAT, [1, 1, "i", 1])}, opset=22)
+    x = np.float32([[[[1, 2], [3, 4]]]])
+    np.testing.assert_array_equal(results(data, x=x)["y"], [[[[1]]]])
+
+
 def test_pool_whose_size_is_rounded_otherwise_is_not_built() -> None:
-    node = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[1, 1], strides=[2, 2], ceil_mode=1)
-    data = model([node], {"x": (FLOAT, [1, 1, 2, 2])}, {"y": (FLOAT, [1, 1, 1, 1])}, opset=22)
-    with pytest.raises(RefusedError, match=r"OpenVINO gives tensor y the shape \[1,1,2,2\], ONNX \[1, 1, 1, 1\]"):
+    data = model([POOL], {"x": (FLOAT, [1, 1, 2, 2])}, {"y": (FLOAT, [1, 1, 2, 2])}, opset=17)
+    with pytest.raises(RefusedError, match=r"OpenVINO gives tensor y the shape \[1,1,1,1\], ONNX \[1, 1, 2, 2\]"):
         results(data, x=np.ones((1, 1, 2, 2), np.float32))
+
+
+@pytest.mark.parametrize("operator, gates", [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
+def test_recurrent_layer_of_several_sequences_reads_them_along_their_axis(operator: str, gates: int) -> None:
+    random = np.random.default_rng(0)
+    weights = {"w": random.normal(size=(1, gates * 3, 2)), "r": random.normal(size=(1, gates * 3, 3))}
+    weights = {name: array.astype(np.float32) for name, array in weights.items()}
+    nodes = [
+        helper.make_node(operator, ["x", "w", "r"], ["all"], hidden_size=3),
+        helper.make_node("Squeeze", ["all", "axis"], ["y"]),
+    ]
+    data = model(
+        nodes, {"x": (FLOAT, ["s", "n", 2])}, {"y": (FLOAT, ["s", "n", 3])}, {**weights, "axis": np.array([1])}
+    )
+    x = random.normal(size=(4, 3, 2)).astype(np.float32)
+    expected = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+    np.testing.assert_allclose(results(data, x=x)["y"], expected, atol=1e-5)
+
+
+def test_plan_is_compared_on_sizes_above_one_where_they_may_be() -> None:
+    data = model([helper.make_node("Exp", ["x"], ["y"])], {"x": (FLOAT, ["n", "m", 1])}, {"y": (FLOAT, ["n", "m", 1])})
+    bounds = [(1, 4), (3, 4), (1, 1)]
+    assert [one.shape for one in _openvino.compile_model(data, "f32", {"x": bounds}).sample()] == [(2, 3, 1)]
+
+
+def test_lrn_takes_a_bias_that_is_no_integer() -> None:
+    node = helper.make_node("LRN", ["x"], ["y"], size=1, alpha=0.5, beta=0.75, bias=1.5)
+    x = np.float32([[[[1, 2]], [[3, -4]]]])
+    data = model([node], {"x": (FLOAT, [1, 2, 1, 2])}, {"y": (FLOAT, [1, 2, 1, 2])})
+    np.testing.assert_allclose(results(data, x=x)["y"], x / (1.5 + 0.5 * x**2) ** 0.75, rtol=1e-5)
 
 
 def test_plan_that_computes_something_else_once_loaded_is_not_built() -> None:
