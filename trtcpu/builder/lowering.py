@@ -10,6 +10,7 @@ from onnx import numpy_helper
 
 from trtcpu.builder.network import INetworkDefinition, ITensor, inputs_of, outputs_of
 from trtcpu.builder.operators import expanded, keep_read, nodes_within
+from trtcpu.builder.rewritten import rewrite
 
 _LEAST_OVERLAP = np.float32([2.0**-24])
 
@@ -17,6 +18,7 @@ _LEAST_OVERLAP = np.float32([2.0**-24])
 def lowered(network: INetworkDefinition) -> onnx.ModelProto:
     """Return a copy of the network's model with the marked outputs, the tensors' names and the inputs' shapes."""
     model = copy.deepcopy(expanded(network.model))
+    rewrite(model)
     graph = model.graph
     inputs, outputs = inputs_of(network), outputs_of(network)
     _set_outputs(graph, outputs)
