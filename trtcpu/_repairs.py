@@ -19,6 +19,7 @@ def repair(model: "ov.Model") -> None:
     _keep_axes_of_sequences(model)
     _keep_fractions_of_lrn(model)
     _drop_windows_beyond_the_input(model)
+    _count_only_what_windows_hold(model)
 
 
 def check_shapes(model: "ov.Model", known: Mapping[str, list[Any]]) -> None:
@@ -118,6 +119,34 @@ def _drop_windows_beyond_the_input(model: "ov.Model") -> None:
         if how.pop("rounding_type") == "ceil":
             sizes = {"kernel_shape": how.pop("kernel"), "rounding_type": "ceil_torch"}
             _replace(node, operators.max_pool(node.input_value(0), **how, **sizes))
+
+
+def _count_only_what_windows_hold(model: "ov.Model") -> None:
+    """Let AvgPool whose size is rounded up divide by how much of the input a window holds, not by its kernel's size.
+
+    Raises:
+        RuntimeError: it has padding, which counts too.
+    """
+    import openvino.opset14 as operators
+
+    for node in [node for node in model.get_ops() if node.get_type_name() == "AvgPool"]:
+        how = node.get_attributes()
+        if how["rounding_type"] == "floor" or how["exclude-pad"]:
+            continue
+        if any([*how["pads_begin"], *how["pads_end"]]) or how["auto_pad"].startswith("same"):
+            raise RuntimeError(
+                f"{node.get_friendly_name()}: the CPU engine has no AveragePool that counts padding and is rounded up"
+            )
+        sizes = {name: how[name] for name in ("strides", "pads_begin", "pads_end")}
+        pool = operators.avg_pool(
+            node.input_value(0),
+            **sizes,
+            kernel_shape=how["kernel"],
+            exclude_pad=True,
+            rounding_type="ceil_torch",
+            auto_pad=how["auto_pad"],
+        )
+        _replace(node, pool)
 
 
 def _replace(node: "ov.Node", other: "ov.Node") -> None:

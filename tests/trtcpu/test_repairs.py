@@ -72,6 +72,17 @@ def test_pool_whose_size_is_rounded_otherwise_is_not_built() -> None:
         results(data, x=np.ones((1, 1, 2, 2), np.float32))
 
 
+def test_average_rounded_up_counts_only_what_lies_in_the_input() -> None:
+    how = {"kernel_shape": [2], "strides": [2], "ceil_mode": 1, "count_include_pad": 1}
+    ends = {"x": (FLOAT, [1, 1, 3])}, {"y": (FLOAT, [1, 1, 2])}
+    x = np.float32([[[1, 2, 3]]])
+    node = helper.make_node("AveragePool", ["x"], ["y"], **how)
+    np.testing.assert_array_equal(results(model([node], *ends), x=x)["y"], [[[1.5, 3]]])
+    node = helper.make_node("AveragePool", ["x"], ["y"], **how, pads=[1, 0])
+    with pytest.raises(RefusedError, match="counts padding and is rounded up"):
+        results(model([node], *ends), x=x)
+
+
 @pytest.mark.parametrize("operator, gates", [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
 def test_recurrent_layer_of_several_sequences_reads_them_along_their_axis(operator: str, gates: int) -> None:
     random = np.random.default_rng(0)

@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from trtcpu.builder.checks import BuildError
 from trtcpu.builder.operators import subgraphs
 
 _FLATTENS = range(11, 13)  # opsets whose Softmax is one over all dimensions from the axis on
@@ -53,8 +54,10 @@ def _written(node: onnx.NodeProto, opset: int, known: _Known) -> list[onnx.NodeP
             return _softmax(node, attributes.get("axis", 1))
     elif node.op_type in _REDUCTIONS and opset in _NO_AXES and "axes" in attributes:
         return _REDUCTIONS[node.op_type](node, attributes, known)
-    elif node.op_type == "ConvTranspose" and attributes.get("auto_pad") in (b"SAME_UPPER", b"SAME_LOWER"):
-        _set_pads(node, attributes, known)
+    elif node.op_type == "ConvTranspose":
+        wants_size = "output_shape" in attributes
+        if wants_size or attributes.get("auto_pad") in (b"SAME_UPPER", b"SAME_LOWER"):
+            _set_pads(node, attributes, known)
     return [node]
 
 
@@ -116,21 +119,28 @@ _REDUCTIONS = {"ReduceL1": _reduce_l1, "ReduceLogSum": _reduce_log_sum, "ReduceL
 
 
 def _set_pads(node: onnx.NodeProto, attributes: Mapping[str, Any], known: _Known) -> None:
-    """Write SAME padding of a transposed convolution as numbers: they do not depend on its input's size."""
+    """Write padding that a transposed convolution's kind or output's size decides as numbers.
+
+    Raises:
+        BuildError: its output is larger than without padding, or its input's size is not fixed.
+    """
     kernel = attributes.get("kernel_shape") or known.sizes(node.input[1])[2:]
-    if not all(kernel) or "output_shape" in attributes:
-        return
-    ones, none = [1] * len(kernel), [0] * len(kernel)
-    sizes = zip(
-        kernel,
-        attributes.get("dilations", ones),
-        attributes.get("strides", ones),
-        attributes.get("output_padding", none),
-        strict=True,
-    )
-    total = [max(0, (size - 1) * dilation + 1 + more - stride) for size, dilation, stride, more in sizes]
+    rank = len(kernel)
+    dilations, strides = (attributes.get(name, [1] * rank) for name in ("dilations", "strides"))
+    more = attributes.get("output_padding", [0] * rank)
+    total = [(size - 1) * d + 1 + m - s for size, d, s, m in zip(kernel, dilations, strides, more, strict=True)]
+    wanted = attributes.get("output_shape", [])[-rank:]
+    if wanted:
+        sizes = known.sizes(node.input[0])[2:]
+        total = [t + s * size - out for t, s, size, out in zip(total, strides, sizes, wanted, strict=False)]
+        if not all(sizes) or len(total) < rank or min(total) < 0:
+            raise BuildError(
+                f"{node.name}: the CPU engine pads ConvTranspose for output_shape {wanted} only if its input has a "
+                "fixed size and its output without padding is not smaller; use pads"
+            )
+    total = [max(0, each) for each in total]
     half, rest = [each // 2 for each in total], [each - each // 2 for each in total]
-    kept = [one for one in node.attribute if one.name not in ("auto_pad", "pads")]
-    pads = half + rest if attributes["auto_pad"] == b"SAME_UPPER" else rest + half
+    pads = half + rest if attributes.get("auto_pad") == b"SAME_UPPER" else rest + half
+    kept = [one for one in node.attribute if one.name not in ("auto_pad", "output_shape", "pads")]
     del node.attribute[:]
     node.attribute.extend([*kept, helper.make_attribute("pads", pads)])

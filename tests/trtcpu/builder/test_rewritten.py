@@ -5,6 +5,7 @@ import onnxruntime
 import pytest
 from onnx import NodeProto, helper
 
+from tests.others.engine import RefusedError
 from tests.trtcpu.graphs import FLOAT, model, results
 
 X = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
@@ -44,3 +45,19 @@ def test_transposed_convolution_of_any_size_is_padded_to_the_same(padding: str, 
     node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], auto_pad=padding, strides=[stride])
     w = np.random.default_rng(1).normal(size=(3, 2, kernel)).astype(np.float32)
     _compare(node, X, 17, w=w)
+
+
+@pytest.mark.parametrize("size", [6, 7])
+def test_transposed_convolution_is_padded_for_the_size_that_it_shall_have(size: int) -> None:
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], output_shape=[size], strides=[2])
+    weights = {"w": np.random.default_rng(1).normal(size=(3, 2, 3)).astype(np.float32)}
+    data = model([node], {"x": (FLOAT, ["a", 3, 4])}, {"y": (FLOAT, None)}, weights)
+    expected = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, {"x": X})[0]
+    np.testing.assert_allclose(results(data, x=X)["y"], expected, atol=1e-6)
+
+
+def test_transposed_convolution_whose_padding_is_not_known_is_refused() -> None:
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], output_shape=[7], strides=[2])
+    data = model([node], {"x": (FLOAT, [1, 3, "n"])}, {"y": (FLOAT, None)}, {"w": np.ones((3, 2, 3), np.float32)})
+    with pytest.raises(RefusedError, match="its input has a fixed size"):
+        results(data, x=X[:1])
