@@ -142,9 +142,9 @@ def _attribute_refused(node: onnx.NodeProto) -> str:
 
 
 def _operand_refused(node: onnx.NodeProto, inputs: Set[str]) -> tuple[ErrorCode, str] | None:
-    """Return why an operand cannot be a graph's input: OpenVINO is wrong if it is known only at runtime."""
+    """Return why an operand cannot be a graph's input: OpenVINO is wrong, or ends, if it is known only at runtime."""
     place = _table()["not_from_inputs"].get(node.op_type, len(node.input))
-    if {*node.input[place:]} & inputs:
+    if {*node.input[place : place + 1]} & inputs:
         return ErrorCode.UNSUPPORTED_NODE_INPUT, f"{node.op_type}'s {node.input[place]} must not be an input"
     return None
 

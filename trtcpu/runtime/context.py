@@ -30,7 +30,6 @@ class IExecutionContext(Scoped):
         "_allocators",
         "_busy",
         "_execution",
-        "_found",
         "_late",
         "_loaded",
         "_log",
@@ -65,7 +64,6 @@ class IExecutionContext(Scoped):
         self._addresses: dict[str, int] = {}
         self._allocators: dict[str, IOutputAllocator] = {}
         self._late = loaded.by_values  # the outputs that are handed out after an inference
-        self._found: dict[str, tuple[int, ...]] = {}  # the shapes that depend on values, as the last inference had them
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._output_shapes: dict[tuple[tuple[int, ...], ...], dict[str, tuple[int, ...]]] = {}
         self._tensors: Tensors | None = None
@@ -132,7 +130,7 @@ class IExecutionContext(Scoped):
             return Dims(self._shapes.get(name, binding.shape))
         if not self.all_binding_shapes_specified or self._unread():
             return Dims(None)
-        return Dims(self._found.get(name) or self._outputs()[name])
+        return Dims(self._outputs()[name])
 
     def get_tensor_strides(self, name: str) -> Dims:
         shape = list(self.get_tensor_shape(name))
@@ -232,8 +230,6 @@ class IExecutionContext(Scoped):
         """Copy the outputs of late to where the caller wants them; False if an allocator gives no memory."""
         for binding in self._late:
             found = request.output(binding.name)
-            if binding in self._loaded.by_values and not self._loaded.plan.shape_inputs:
-                self._found[binding.name] = found.shape
             if binding.name in self._allocators and not self._given(binding.name, found.shape, stream):
                 return False
             target = memory.view(self._addresses[binding.name], found.nbytes)

@@ -21,9 +21,16 @@ NODES = {
     "zero point of a run": helper.make_node("QuantizeLinear", ["x", "scale", "step"], ["y"], "one"),
     "bias": helper.make_node("DequantizeLinear", ["bias", "scale"], ["y"], "one"),
     "input as operand": helper.make_node("Tile", ["x", "step"], ["y"], "one"),
+    "axes that are an input": helper.make_node("Slice", ["x", "bounds", "bounds", "step"], ["y"], "one"),
     "input of a layer": helper.make_node("LSTM", ["x", "a", "b", "", "", "", "", "p"], ["y"], "one"),
 }
-WEIGHTS = {"s": np.float32([1, 1, 2, 2]), "scale": np.float32(1), "five": np.int8(5), "bias": np.int32([1])}
+WEIGHTS = {
+    "s": np.float32([1, 1, 2, 2]),
+    "scale": np.float32(1),
+    "five": np.int8(5),
+    "bias": np.int32([1]),
+    "bounds": np.int64([0, 0, 0, 1]),
+}
 
 
 @pytest.mark.parametrize("kind", NODES)
