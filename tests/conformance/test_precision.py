@@ -107,6 +107,8 @@ def test_bf16_is_close_to_onnx_runtime() -> None:
 def test_precision_that_no_cpu_has_is_refused_by_name(flag: str) -> None:
     """On a GPU the flag is taken; whether a layer uses it is the builder's business."""
     refused_on_cpu(lambda: build(models.gemm(4), flags=[flag]), flag)
+    config = trt.Builder(LOG).create_builder_config()
+    refused_on_cpu(lambda: setattr(config, "flags", config.flags | 1 << int(getattr(trt.BuilderFlag, flag))), flag)
 
 
 @needs("BuilderFlag.INT8")

@@ -209,10 +209,17 @@ class IBuilderConfig(Scoped, Flagged):
         attrgetter("_quantization"), lambda self, given: setattr(self, "_quantization", given)
     )
 
-    def set_flag(self, flag: BuilderFlag) -> None:
-        if flag.name in _UNSUPPORTED_FLAGS:
-            raise unsupported(f"BuilderFlag.{flag.name}")
-        super().set_flag(flag)
+    @property
+    def flags(self) -> int:
+        """The flags that are set, as a bit mask."""
+        return Flagged.flags.__get__(self)
+
+    @flags.setter
+    def flags(self, flags: int) -> None:
+        for name, flag in BuilderFlag.__members__.items():
+            if name in _UNSUPPORTED_FLAGS and int(flags) >> int(flag) & 1:
+                raise unsupported(f"BuilderFlag.{name}")
+        Flagged.flags.__set__(self, int(flags))
 
     def set_quantization_flag(self, flag: QuantizationFlag) -> None:
         self._quantization |= 1 << int(flag)

@@ -139,7 +139,9 @@ class IExecutionContext(Scoped):
     def get_max_output_size(self, name: str) -> int:
         """Return the bytes of an output at the largest input shapes of the active profile; -1 if that is unknown."""
         largest = {n: shapes[2] for n, shapes in self._loaded.plan.profiles[self._profile].items()}
-        binding = self._loaded.bindings[name]
+        binding = self._loaded.binding(name)
+        if binding is None:
+            return -1
         shape = _resolved(binding, largest)
         return -1 if min(shape, default=0) < 0 else volume(shape) * int(binding.data_type.itemsize)
 

@@ -63,11 +63,14 @@ class ICudaEngine(Scoped):
 
     get_device_memory_size_for_profile = get_device_memory_size_for_profile_v2
 
-    def get_tensor_name(self, index: int) -> str:
+    def get_tensor_name(self, index: int) -> str | None:
+        if not 0 <= index < self.num_io_tensors:
+            self._loaded.logger.log(ILogger.ERROR, f"Tensor index {index} is not in 0..{self.num_io_tensors - 1}")
+            return None
         return self._loaded.plan.bindings[index].name
 
     def __getitem__(self, index: int) -> str:
-        return self.get_tensor_name(index)
+        return self._loaded.plan.bindings[index].name
 
     def get_tensor_mode(self, name: str) -> TensorIOMode:
         binding = self._loaded.binding(name)

@@ -106,11 +106,17 @@ class Execution:
         request.start()
 
     def wait(self) -> Request | None:
-        """Wait for the inference that was started, if there is one, and return what it ran on; raise its error."""
+        """Wait for the inference that was started, if there is one, and return what it ran on.
+
+        Raises:
+            EngineError: the network could not run on what the inputs are.
+        """
         request = self._running
         if request is not None:
             try:
                 request.wait()
+            except RuntimeError as error:
+                raise EngineError(f"the network cannot run on these inputs: {reason(error)}") from error
             finally:
                 self._running = None
         return request
