@@ -122,31 +122,30 @@ def _drop_windows_beyond_the_input(model: "ov.Model") -> None:
 
 
 def _count_only_what_windows_hold(model: "ov.Model") -> None:
-    """Let AvgPool whose size is rounded up divide by how much of the input a window holds, not by its kernel's size.
+    """Let AvgPool whose size is rounded up divide by how much of its padded input a window holds, not by its kernel.
 
     Raises:
-        RuntimeError: it has padding, which counts too.
+        RuntimeError: a window may lie in the padding alone.
     """
     import openvino.opset14 as operators
 
     for node in [node for node in model.get_ops() if node.get_type_name() == "AvgPool"]:
-        how = node.get_attributes()
-        if how["rounding_type"] == "floor" or how["exclude-pad"]:
+        how, source = node.get_attributes(), node.input_value(0)
+        if how["rounding_type"] == "floor" or how["exclude-pad"] or how["auto_pad"].startswith("same"):
             continue
-        if any([*how["pads_begin"], *how["pads_end"]]) or how["auto_pad"].startswith("same"):
+        begin, end, kernel, strides = (how[name] for name in ("pads_begin", "pads_end", "kernel", "strides"))
+        sides = zip(bounds_of(source.get_partial_shape())[2:], begin, end, kernel, strides, strict=False)
+        if all(low == high and (low + b + e - size) % stride == 0 for (low, high), b, e, size, stride in sides):
+            continue
+        if any(more + stride > size for more, stride, size in zip(end, strides, kernel, strict=True) if more):
             raise RuntimeError(
-                f"{node.get_friendly_name()}: the CPU engine has no AveragePool that counts padding and is rounded up"
+                f"{node.get_friendly_name()}: the CPU engine has no AveragePool that counts padding and is rounded up "
+                "to windows in the padding alone"
             )
-        sizes = {name: how[name] for name in ("strides", "pads_begin", "pads_end")}
-        pool = operators.avg_pool(
-            node.input_value(0),
-            **sizes,
-            kernel_shape=how["kernel"],
-            exclude_pad=True,
-            rounding_type="ceil_torch",
-            auto_pad=how["auto_pad"],
-        )
-        _replace(node, pool)
+        if any([*begin, *end]):
+            source = operators.pad(source, [0, 0, *begin], [0, 0, *end], "constant", np.float32(0))
+        none = [0] * len(kernel)
+        _replace(node, operators.avg_pool(source, strides, none, none, kernel, True, "ceil_torch", "explicit"))
 
 
 def _replace(node: "ov.Node", other: "ov.Node") -> None:

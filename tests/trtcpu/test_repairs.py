@@ -57,6 +57,7 @@ def test_boxes_that_overlap_by_exactly_the_threshold_both_stay() -> None:
     np.testing.assert_array_equal(found, [[0, 0, 0], [0, 0, 1]])
 
 
+OUTPUT = {"y": (FLOAT, None)}
 POOL = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[1, 1], strides=[2, 2], ceil_mode=1)
 
 
@@ -72,15 +73,18 @@ def test_pool_whose_size_is_rounded_otherwise_is_not_built() -> None:
         results(data, x=np.ones((1, 1, 2, 2), np.float32))
 
 
-def test_average_rounded_up_counts_only_what_lies_in_the_input() -> None:
-    how = {"kernel_shape": [2], "strides": [2], "ceil_mode": 1, "count_include_pad": 1}
-    ends = {"x": (FLOAT, [1, 1, 3])}, {"y": (FLOAT, [1, 1, 2])}
-    x = np.float32([[[1, 2, 3]]])
-    node = helper.make_node("AveragePool", ["x"], ["y"], **how)
-    np.testing.assert_array_equal(results(model([node], *ends), x=x)["y"], [[[1.5, 3]]])
-    node = helper.make_node("AveragePool", ["x"], ["y"], **how, pads=[1, 0])
+def test_average_rounded_up_counts_only_what_lies_in_the_padded_input() -> None:
+    how = {"strides": [2], "ceil_mode": 1, "count_include_pad": 1}
+    inputs, x = {"x": (FLOAT, [1, 1, 4])}, np.float32([[[1, 2, 3, 5]]])
+
+    def found(**more: list[int]) -> np.ndarray:
+        return results(model([helper.make_node("AveragePool", ["x"], ["y"], **how, **more)], inputs, OUTPUT), x=x)["y"]
+
+    np.testing.assert_array_equal(found(kernel_shape=[3]), [[[2, 4]]])
+    np.testing.assert_allclose(found(kernel_shape=[4], pads=[1, 0]), [[[1.5, 10 / 3]]], rtol=1e-6)
+    np.testing.assert_array_equal(found(kernel_shape=[2], pads=[1, 1]), [[[0.5, 2.5, 2.5]]])
     with pytest.raises(RefusedError, match="counts padding and is rounded up"):
-        results(model([node], *ends), x=x)
+        found(kernel_shape=[2], pads=[0, 1])
 
 
 @pytest.mark.parametrize("operator, gates", [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
