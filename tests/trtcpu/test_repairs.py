@@ -40,6 +40,12 @@ def test_input_that_is_handed_on_keeps_its_values_for_every_output(operator: str
     np.testing.assert_array_equal(found["z"], -x)
 
 
+def test_input_that_is_an_output_under_its_own_name_is_not_built() -> None:
+    data = model([helper.make_node("Neg", ["x"], ["y"])], {"x": (FLOAT, [2])}, {"y": (FLOAT, [2]), "x": (FLOAT, [2])})
+    with pytest.raises(RefusedError, match="Network input x is an output too"):
+        results(data, x=np.float32([1, 2]))
+
+
 def test_scalar_that_an_allocator_takes_stays_a_scalar() -> None:
     node = helper.make_node("MatMul", ["x", "y"], ["z"])
     data = model([node], {"x": (FLOAT, [3]), "y": (FLOAT, [3])}, {"z": (FLOAT, [])})

@@ -3,7 +3,7 @@
 from trtcpu.api.enums import DataType
 from trtcpu.builder import quantization
 from trtcpu.builder.config import IBuilderConfig, IOptimizationProfile
-from trtcpu.builder.network import INetworkDefinition, inputs_of
+from trtcpu.builder.network import INetworkDefinition, inputs_of, outputs_of
 
 _NEEDS_FLAG = {DataType.HALF: "FP16", DataType.BF16: "BF16", DataType.INT8: "INT8"}
 
@@ -22,6 +22,8 @@ def check(network: INetworkDefinition, config: IBuilderConfig) -> None:
         raise BuildError("Network must have at least one output: nothing was parsed into it")
     if network.num_outputs == 0:
         raise BuildError("Network must have at least one output")
+    if both := {tensor.name for tensor in inputs_of(network)} & {tensor.name for tensor in outputs_of(network)}:
+        raise BuildError(f"Network input {', '.join(sorted(both))} is an output too: give the output a name of its own")
     _check_flags(network, config)
     _check_profiles(network, config)
 
