@@ -107,7 +107,10 @@ def _keep_fractions_of_lrn(model: "ov.Model") -> None:
             inputs = node.input_value(0), node.input_value(1)
             plain = operators.lrn(*inputs, how["alpha"] / bias, how["beta"], 1.0, how["size"])
             factor = operators.convert_like(np.float32(bias ** -how["beta"]), plain)
-            _replace(node, operators.multiply(plain, factor))
+            scaled = operators.multiply(plain, factor)
+            _replace(node, scaled)
+            plain.set_friendly_name(scaled.get_friendly_name())  # it is the layer that the inspector lists
+            scaled.set_friendly_name(f"{plain.get_friendly_name()}/bias")
 
 
 def _drop_windows_beyond_the_input(model: "ov.Model") -> None:
