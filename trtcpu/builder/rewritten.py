@@ -99,8 +99,9 @@ def _reduce_log_sum(node: onnx.NodeProto, attributes: Mapping[str, Any], known: 
 
 def _reduce_log_sum_exp(node: onnx.NodeProto, attributes: Mapping[str, Any], known: _Known) -> list[onnx.NodeProto]:
     """Take the largest value out of the sum, so that none overflows; an infinite one stays in."""
-    most = np.finfo(known.numpy_type(node.input[0])).max
-    bounds = [_constant(node, "low", -most), _constant(node, "high", most)]
+    kind = known.numpy_type(node.input[0])
+    most = np.finfo(np.float16 if kind == np.float16 else np.float32).max
+    bounds = [_constant(node, what, np.asarray(value, kind)) for what, value in (("low", -most), ("high", most))]
     largest = _made(node, "ReduceMax", [*node.input], axes=attributes["axes"], keepdims=1)
     finite = _made(node, "Clip", [*largest.output, *(bound.output[0] for bound in bounds)])
     powers = _made(node, "Sub", [*node.input, *finite.output])
@@ -122,10 +123,12 @@ def _set_pads(node: onnx.NodeProto, attributes: Mapping[str, Any], known: _Known
     """Write padding that a transposed convolution's kind or output's size decides as numbers.
 
     Raises:
-        BuildError: its output is larger than without padding, or its input's size is not fixed.
+        BuildError: its output is larger than without padding, or its kernel's or input's size is not known.
     """
     kernel = attributes.get("kernel_shape") or known.sizes(node.input[1])[2:]
     rank = len(kernel)
+    if not rank or not all(kernel):
+        raise BuildError(f"{node.name}: the CPU engine must know the size of ConvTranspose's kernel; use pads")
     dilations, strides = (attributes.get(name, [1] * rank) for name in ("dilations", "strides"))
     more = attributes.get("output_padding", [0] * rank)
     total = [(size - 1) * d + 1 + m - s for size, d, s, m in zip(kernel, dilations, strides, more, strict=True)]
