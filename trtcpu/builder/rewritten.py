@@ -123,7 +123,7 @@ def _set_pads(node: onnx.NodeProto, attributes: Mapping[str, Any], known: _Known
     """Write padding that a transposed convolution's kind or output's size decides as numbers.
 
     Raises:
-        BuildError: its output is larger than without padding, or its kernel's or input's size is not known.
+        BuildError: its kernel's or input's size is not known.
     """
     kernel = attributes.get("kernel_shape") or known.sizes(node.input[1])[2:]
     rank = len(kernel)
@@ -136,14 +136,16 @@ def _set_pads(node: onnx.NodeProto, attributes: Mapping[str, Any], known: _Known
     if wanted:
         sizes = known.sizes(node.input[0])[2:]
         total = [t + s * size - out for t, s, size, out in zip(total, strides, sizes, wanted, strict=False)]
-        if not all(sizes) or len(total) < rank or min(total) < 0:
+        if not all(sizes) or len(total) < rank:
             raise BuildError(
                 f"{node.name}: the CPU engine pads ConvTranspose for output_shape {wanted} only if its input has a "
-                "fixed size and its output without padding is not smaller; use pads"
+                "fixed size; use pads"
             )
+        more = [m + max(0, -each) for m, each in zip(more, total, strict=True)]  # what is missing is at the end
     total = [max(0, each) for each in total]
     half, rest = [each // 2 for each in total], [each - each // 2 for each in total]
     pads = half + rest if attributes.get("auto_pad") == b"SAME_UPPER" else rest + half
-    kept = [one for one in node.attribute if one.name not in ("auto_pad", "output_shape", "pads")]
+    written = {"pads": pads, "output_padding": more}
+    kept = [one for one in node.attribute if one.name not in (*written, "auto_pad", "output_shape")]
     del node.attribute[:]
-    node.attribute.extend([*kept, helper.make_attribute("pads", pads)])
+    node.attribute.extend([*kept, *(helper.make_attribute(name, values) for name, values in written.items())])

@@ -47,7 +47,7 @@ def test_transposed_convolution_of_any_size_is_padded_to_the_same(padding: str, 
     _compare(node, X, 17, w=w)
 
 
-@pytest.mark.parametrize("size", [6, 7])
+@pytest.mark.parametrize("size", [6, 7, 10])  # 9 without padding
 def test_transposed_convolution_is_padded_for_the_size_that_it_shall_have(size: int) -> None:
     node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], output_shape=[size], strides=[2])
     weights = {"w": np.random.default_rng(1).normal(size=(3, 2, 3)).astype(np.float32)}
