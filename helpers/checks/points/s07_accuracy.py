@@ -12,7 +12,7 @@ from helpers.checks.missed import Missed
 from helpers.checks.points.case import Case
 from helpers.checks.points.files import rows_of
 from helpers.checks.points.pure import agree, plain
-from helpers.checks.points.task import Task
+from helpers.checks.points.task import Task, told
 from helpers.checks.probes.answer import Notebook, probe
 from helpers.checks.probes.student import Reply
 from helpers.course.settings import NAMES, QUICK, VALIDATION_IMAGES
@@ -135,11 +135,17 @@ def top5(case: Case) -> str:
     return "; ".join(said)
 
 
+def _sound(case: Case) -> list[str]:
+    """Return the rates that are right on known answers, or both: one that is wrong has lost a point of its own."""
+    points = {"top-1": top1, "top-5": top5}
+    return [name for name, point in points.items() if told(partial(point, case)).share] or list(points)
+
+
 @LOOP.point("accuracy.percent", 1, "In percent: (100, 100) if always right, (0, 0) if never")
 def percent(case: Case) -> str:
     for rank, right, how in ((0, 100, "always"), (7, 0, "never")):
         found = pair(_asked(case, known(case, f"accuracy.percent.{rank}", {rank: 24}), 24))
-        rates = dict(zip(_LAST_PLACE, found, strict=True)), dict.fromkeys(_LAST_PLACE, right)
+        rates = dict(zip(_LAST_PLACE, found, strict=True)), dict.fromkeys(_sound(case), right)
         agree(*rates, f"a model that is {how} right", "return 100 times the fraction", atol=_EXACT)
     return "(100, 100) and (0, 0)"
 
@@ -149,7 +155,7 @@ def ragged(case: Case) -> str:
     given = known(case, "accuracy.ragged", {0: 21, 2: 5, 6: 7})  # the last batch has one image
     advice = "count correct and all images over all batches, and divide once at the end"
     reply = _asked(case, given, 33, as_list=True)
-    return _exact(reply, given["ranks"], f"on a list of batches of {_BATCH}, 33 images in all", advice)
+    return _exact(reply, given["ranks"], f"on a list of batches of {_BATCH}, 33 images in all", advice, _sound(case))
 
 
 @LOOP.point("accuracy.num_samples", 2, "Exactly the first num_samples images count")
@@ -158,7 +164,7 @@ def num_samples(case: Case) -> str:
     advice = "cut the batch that reaches num_samples; if there are fewer images, divide by their number"
     for wanted in (35, 40, 100):  # inside a batch, at the end of one, and more than the loader has
         what = f"with num_samples={wanted}, batches of {_BATCH} and {len(given['labels'])} images"
-        said.append(_exact(_asked(case, given, wanted), given["ranks"][:wanted], what, advice))
+        said.append(_exact(_asked(case, given, wanted), given["ranks"][:wanted], what, advice, _sound(case)))
     return "; ".join(said)
 
 
@@ -166,7 +172,7 @@ def num_samples(case: Case) -> str:
 def models(case: Case) -> str:
     given, advice = known(case, "accuracy.models", {0: 16, 3: 7, 7: 1}), "accept scores as torch tensors, too"
     reply = _asked(case, given, 24, as_tensor=True)
-    said = _exact(reply, given["ranks"], "for a model that returns torch tensors", advice)
+    said = _exact(reply, given["ranks"], "for a model that returns torch tensors", advice, _sound(case))
     advice = "convert the loader's tensors to NumPy before you call the model"
     found = {"input": " or ".join(reply.value["inputs"])}
     agree(found, {"input": "ndarray of float32 with 4 axes"}, "the model", advice)
