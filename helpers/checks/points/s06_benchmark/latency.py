@@ -73,7 +73,7 @@ def _many(case: Case) -> Timed:
 
 @LATENCY.point("latency.mean_median", 1.25, "Mean and median are right")
 def mean_median(case: Case) -> str:
-    drawn = case.random("latency.few").uniform(0.9, 1.1) * np.array([20.0, 90.0, 60.0, 40.0, 200.0])
+    drawn = case.random("latency.few").uniform(0.9, 1.1) * np.array([20.0, 90.0, 200.0, 40.0, 60.0])
     found = _timed(case, {"durations_ms": drawn.tolist()}, 5)
     mean, median = float(found.times().mean()), float(np.median(found.times()))
     said = near("mean", found.in_ms("mean"), mean, mean, "divide the sum of the latencies by their number")
@@ -85,7 +85,7 @@ def mean_median(case: Case) -> str:
 def percentiles(case: Case) -> str:
     found = _many(case)
     hints = {
-        percent: f"sort the latencies as numbers, and take the one that {percent} % do not exceed"
+        percent: f"take the one that {percent} % do not exceed: sort numbers, or give np.percentile {percent}"
         for percent in (95, 99)
     }
     return "; ".join(rank_is(found, f"p{percent}", percent, hint) for percent, hint in hints.items())
@@ -94,7 +94,8 @@ def percentiles(case: Case) -> str:
 @LATENCY.point("latency.std", 0.5, "The standard deviation is right")
 def std(case: Case) -> str:
     found, right = _many(case), float(_many(case).times().std())  # for so many calls, by either definition
-    return near("std", found.in_ms("std"), right, right, "take the spread of the latencies, not that of their mean")
+    advice = "give the standard deviation of the latencies, not its square, nor the error of their mean"
+    return near("std", found.in_ms("std"), right, right, advice)
 
 
 @LATENCY.point("latency.milliseconds", 0.5, "The figures are in milliseconds, not rounded")
@@ -134,9 +135,9 @@ def warm_up(case: Case) -> str:
 
 @LATENCY.point("latency.synchronized", 0.75, "Each latency ends when the work is done")
 def synchronized(case: Case) -> str:
-    return until_done(_timed(case, EARLY, 30, 4))
+    return until_done(_timed(case, EARLY, 30, 6))
 
 
 @LATENCY.point("latency.warm_up_ends", 0.25, "The warm-up is over before the clock starts")
 def warm_up_ends(case: Case) -> str:
-    return warm_up_waited_for(_timed(case, EARLY, 30, 4))
+    return warm_up_waited_for(_timed(case, EARLY, 30, 6))
