@@ -136,7 +136,7 @@ def batches(case: Case) -> str:
     found = {"get_batch_size()": run["size"], "images": run["batches"][:_WHOLE]}
     right = {"get_batch_size()": _BATCH, "images": np.arange(_WHOLE * _BATCH).reshape(_WHOLE, _BATCH).tolist()}
     what = f"the calibrator: the loader's images by number, read at each address as float32 {[_BATCH, *SHAPE]}"
-    advice = "copy a contiguous float32 array, channels first, to memory that you keep, and wait for the copy"
+    advice = "copy the next batch, contiguous float32, channels first, to memory that you keep, and wait for the copy"
     agree(found, right, what, advice)
     return f"{_WHOLE} batches of float32 {[_BATCH, *SHAPE]}, bit for bit"
 
