@@ -32,7 +32,7 @@ def tables_of(page: str) -> dict[str, Rows]:
 
 def numbers_by_name(rows: Rows, names: Iterable[str]) -> dict[str, dict[str, float]]:
     """Return a table's numbers by the name at the start of the row and the column's head: a batch, top1, loss."""
-    heads = [re.sub(r"\W|batch", "", text.lower()) for row in rows[:1] for text in row]
+    heads = [re.sub(r"[(\[].*|\W|batch", "", text.lower()) for row in rows[:1] for text in row]
     return {name_of(row[0], names): dict(zip(heads, map(number, row), strict=False)) for row in rows if row}
 
 

@@ -27,6 +27,7 @@ _UNIT = "|".join(f"({pattern})" for pattern in UNITS.values())
 _FIGURE = re.compile(rf"(?<![\w.])({NUMBER})[\s*_`]*(?:{_UNIT})", re.IGNORECASE)
 _LIMIT = r"at most|at least|under|below|above|within|up to|less than|more than|budget of"
 _FREE = re.compile(rf"(?:{_LIMIT})\s+(?:{NUMBER})|(?<![\w.])\d+(?:\.[05])?0*\s*(?:%|points)", re.IGNORECASE)
+_OF_TWO = "quote values of `report`, or ratios, shares or differences of two; write a limit of your own as 'at most …'"
 _FROM_REPORT = "fill it in from `report` with an f-string; write a limit of your own as 'at most …'"
 _OF_ANY_RUN = (0, 1, 100)  # for example the baseline's speed-up, and its loss
 
@@ -58,7 +59,7 @@ def _quoted(case: Case, run: Run, piece: str) -> str:
         value, rounding = number(written), 0.5 * 10.0 ** -len(written.partition(".")[2])
         if not any(abs(value - right) <= 2.02 * rounding + 1e-9 for right in known[unit]):  # rounded, or cut
             text = f"'{written} {unit}', which matches nothing in the report that was passed in"
-            raise Missed("every figure with a unit to match the report, rounded", text, _FROM_REPORT)
+            raise Missed("every figure with a unit to match the report, rounded", text, _OF_TWO)
         if abs(value) not in _OF_ANY_RUN and all((written, unit) in other for other in others):
             text = f"'{written} {unit}' in the texts about {len(others)} different runs"
             raise Missed("every figure with a unit to change with the report", text, _FROM_REPORT)
@@ -96,7 +97,7 @@ def _candidates(report: dict[str, Any]) -> dict[str, list[float]]:
         "×": ratios,
         "ms": kinds[0] + _gaps(kinds[0]) + an_image,
         "images/s": kinds[1] + _gaps(kinds[1]),
-        "%": accuracy + gaps + [100 * ratio for ratio in ratios] + [100 * (ratio - 1) for ratio in ratios],
+        "%": accuracy + gaps + [100 * share for ratio in ratios for share in (ratio, ratio - 1, 1 - ratio)],
         "points": gaps,
         "MB": [size / unit for kind in kinds[2:] for size in kind + _gaps(kind) for unit in (1e6, 2**20)],
     }
