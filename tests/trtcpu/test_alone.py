@@ -80,7 +80,7 @@ def test_it_builds_and_runs_an_engine_in_an_environment_of_its_own(tmp_path: Pat
         _needed(re.match(r"[\w.-]+", line)[0], needed)
     for entry in {entry for distribution in needed.values() for entry in _top_entries(distribution)}:
         (packages / entry.name).symlink_to(entry)
-    command = [python, "-W", "error", "-c", BUILD_AND_RUN]
+    command = [python, "-I", "-W", "error", "-c", BUILD_AND_RUN]  # without PYTHONPATH
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "[[0.0, 2.0, 4.0], [6.0, 8.0, 10.0]]\n"
