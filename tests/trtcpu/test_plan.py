@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import numpy_helper
+from onnxruntime.transformers.float16 import convert_float_to_float16
 
 from helpers.toys.networks import EDGE, tiny_onnx
-from trtcpu import plan
+from trtcpu import _openvino, plan
 from trtcpu import tensorrt as trt
 from trtcpu.plan import Binding, Plan, PlanError
 
@@ -86,6 +87,13 @@ def test_a_plan_tells_in_which_type_its_weights_are_stored(half: bool) -> None:
     expected = {"f16": 2 * matrices, "f32": 4 * biases} if half else {"f32": 4 * (matrices + biases)}
     assert {name: size for name, size in found.items() if name != "i32"} == expected  # i32: shapes
     assert PLAN.stored == {}
+
+
+def test_a_model_in_fp16_is_stored_in_it_where_no_half_arithmetic_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_openvino, "half_precision", lambda asked="FP16": "FP32")
+    model = convert_float_to_float16(onnx.load_from_string(tiny_onnx(3)))
+    found = [Plan.deserialize(_built(each, True)).stored for each in (tiny_onnx(3), model.SerializeToString())]
+    assert found[0]["f16"] == found[1]["f16"] > 0
 
 
 def _built(model: bytes, half: bool) -> bytes:

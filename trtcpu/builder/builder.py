@@ -114,7 +114,7 @@ class _Build:
         self.model = lowering.lowered(self.network)
         self.half = self._half()
         self.hint, self.floats = self._hint(), float_layers(self.model) if self.strongly and self.half else set()
-        if self.half if self.strongly else self.config.asks_for("INT8") and half_types(self.model):
+        if half_types(self.model) and (self.half or self.config.asks_for("INT8")):
             self.model = without_halves(self.model)
         self.source, inputs = self.model, inputs_of(self.network)
         read: Container[str] = names_read(self.model.graph)
