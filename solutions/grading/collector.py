@@ -103,14 +103,15 @@ def _collected(course: Course, step: str, roster: list[Student], only_look: bool
         return
     with tempfile.TemporaryDirectory(prefix=".", dir=folder) as own:
         download = Download(folder / "archive", Path(own))
-        chosen, unclear, lines = sort_out(download.notebooks, step, roster)
-        lost = download.lines + unclear
+        chosen, lines, unclear = sort_out(download.notebooks, step, roster)
+        lines = download.lines + lines
         others = ", ".join(f"{kind} {count}" for kind, count in sorted(download.others.items()))
         yield f"{len(chosen)} notebooks for submitted/{f'; other files: {others}' if others else ''}"
         for one in chosen:
             submission = course.submitted(one.student, step)
             if any(path.is_symlink() for path in (submission, *submission.parents[:2])):
-                lost.append(f"{one.name} left out: submitted/{one.student}/{step} is a link; links are not followed")
+                unclear.append(one.student)
+                lines.append(f"{one.name} left out: submitted/{one.student}/{step} is a link; links are not followed")
                 continue
             digest = sha256(one.file)
             if only_look:
@@ -119,11 +120,9 @@ def _collected(course: Course, step: str, roster: list[Student], only_look: bool
                 lines += _put(course, step, one)
             students[one.student], names[one.student] = digest, str(one.name)
     if not only_look:
-        whole = "" if lost or lines else listed
-        write_json(record, {"whole": whole, "lost": bool(lost), "students": students, "names": names})
-    yield from map(printable, lost + lines)
-    if lost:
-        yield "exports have no zeros for this step as long as somebody's work is left out"
+        whole = "" if lines else listed
+        write_json(record, {"whole": whole, "unclear": unclear, "students": students, "names": names})
+    yield from map(printable, lines)
 
 
 def _put(course: Course, step: str, one: Handed) -> Iterator[str]:
@@ -164,45 +163,42 @@ def names_taken(course: Course, step: str) -> dict[str, str]:
     return _taken(course.root / "downloaded" / step / _COLLECTED)["names"]
 
 
-def work_lost(course: Course, step: str) -> bool:
-    """Return whether somebody's only work in the download was left out, so that who handed in nothing is not known."""
-    return _taken(course.root / "downloaded" / step / _COLLECTED)["lost"]
+def work_left_out(course: Course, step: str) -> set[str]:
+    """Return the students of whose work in the download nothing was taken."""
+    return set(_taken(course.root / "downloaded" / step / _COLLECTED)["unclear"])
 
 
 def _taken(record: Path) -> dict[str, Any]:
     """Return what collected.json has: `_listed`, empty if something was left out; each notebook's digest and name."""
     try:
         known = json.loads(record.read_bytes())
-        whole, lost = known["whole"], bool(known.get("lost"))
-        return {"whole": whole, "lost": lost, "students": dict(known["students"]), "names": dict(known["names"])}
+        whole, unclear = known["whole"], list(known.get("unclear", []))
+        return {"whole": whole, "unclear": unclear, "students": dict(known["students"]), "names": dict(known["names"])}
     except (OSError, ValueError, TypeError, KeyError):
-        return {"whole": "", "lost": False, "students": {}, "names": {}}
+        return {"whole": "", "unclear": [], "students": {}, "names": {}}
 
 
 def sort_out(
     notebooks: dict[PurePosixPath, Path], step: str, roster: list[Student]
 ) -> tuple[list[Handed], list[str], list[str]]:
-    """Return one notebook for each student, and lines about what is left out.
+    """Return one notebook for each student, and what is left out.
 
     Returns:
-        The notebooks; a line about each whose owner has no other here or is not known; a line about each other one.
+        The notebooks; a line about each that is left out; the students of whose notebooks none could be chosen.
     """
-    names, owned, unclear, lines = Names(roster), defaultdict(list), [], []
+    names, owned, lines = Names(roster), defaultdict(list), []
     for name, file in notebooks.items():
         try:
             one = names.handed(name, file, step)
             owned[one.student].append(one)
         except InputError as error:
-            unclear.append(f"{name} left out: {error}")
+            lines.append(f"{name} left out: {error}")
     chosen = []
     for own in owned.values():
         one, said = _chosen(own)
-        if one:
-            chosen.append(one)
-            lines += said
-        else:
-            unclear += said
-    return chosen, unclear, lines
+        chosen += [one] if one else []
+        lines += said
+    return chosen, lines, sorted(owned.keys() - {one.student for one in chosen})
 
 
 def _chosen(own: list[Handed]) -> tuple[Handed | None, list[str]]:

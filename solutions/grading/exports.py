@@ -2,8 +2,8 @@
 
 grades-<platform>.csv has everybody of students.csv and whoever else handed in, a column for each step and one for the
 bonus. A cell is empty while its step is not due, not graded, or has points that a person still has to give: platforms
-don't take an empty cell for a zero. Who handed in nothing gets a zero when the step is due, unless somebody's work was
-left out of the download. In Canvas the bonus is worth 0 points, so that it can only raise a grade. Canvas
+don't take an empty cell for a zero. Who handed in nothing gets a zero when the step is due; who handed in work of
+which none could be taken does not. In Canvas the bonus is worth 0 points, so that it can only raise a grade. Canvas
 finds a student by its own user number (canvas_id) or the SIS login, Moodle by the ID number or the e-mail address.
 
 feedback/<step>-<platform>.zip, one for each step that is due, has each page under the name that the platform gave to
@@ -14,12 +14,12 @@ a zip".
 import csv
 import io
 import zipfile
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from pathlib import Path, PurePosixPath
 
 from helpers.course.steps import BY_NAME, STEPS
 from helpers.tools.files import atomic_path, atomic_write
-from solutions.grading.collector import PLATFORM_NAMES, names_taken, work_lost
+from solutions.grading.collector import PLATFORM_NAMES, names_taken, work_left_out
 from solutions.grading.course import Course
 from solutions.grading.grades import ClassGrades, StudentGrades
 from solutions.grading.late import due_steps
@@ -49,17 +49,17 @@ def write_export(platform: str, course: Course, result: ClassGrades, roster: lis
     path = course.root / f"grades-{platform}.csv"
     text = io.StringIO()
     due = due_steps(course)
-    zeros = {step for step in due if not work_lost(course, step)}
-    rows = _rows(platform, result, roster, due, zeros)
+    left_out = {step: work_left_out(course, step) for step in due}
+    rows = _rows(platform, result, roster, left_out)
     csv.writer(text, lineterminator="\n").writerows([[text_cell(cell) for cell in row] for row in rows])
     atomic_write(path, text.getvalue())
     return [path, *_feedback(platform, course, [step for step in result.steps if step in due])]
 
 
 def _rows(
-    platform: str, result: ClassGrades, roster: list[Student], due: Set[str], zeros: Set[str]
+    platform: str, result: ClassGrades, roster: list[Student], due: Mapping[str, Set[str]]
 ) -> Iterator[list[str]]:
-    """Yield the table's lines; a student who did not hand in a step of `zeros` has zero points in it."""
+    """Yield the table's lines; `due` has the steps, each with the students whose work was left out."""
     columns, person = PLATFORMS[platform]
     steps = [step for step in result.steps if step in STEPS]
     bonus = [step for step in result.steps if step not in STEPS]
@@ -72,8 +72,12 @@ def _rows(
     others = [Student(name) for name in rows if name not in {student.id for student in roster}]
     for student in [*roster, *others]:
         row = rows.get(student.id) or StudentGrades(student.id, absent=result.steps)
-        own = ["0" if step in zeros and step in row.absent else _points(row, [step], due) for step in steps]
-        yield [*person(student), *own, *(_points(row, bonus, due) for _ in extra)]
+        own = ["0" if _missing(row, step, due) else _points(row, [step], due.keys()) for step in steps]
+        yield [*person(student), *own, *(_points(row, bonus, due.keys()) for _ in extra)]
+
+
+def _missing(row: StudentGrades, step: str, due: Mapping[str, Set[str]]) -> bool:
+    return step in due and step in row.absent and row.student not in due[step]
 
 
 def _points(row: StudentGrades, steps: list[str], due: Set[str]) -> str:
